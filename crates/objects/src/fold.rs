@@ -8,9 +8,10 @@ use crate::names::Names;
 use crate::paths::{Label, PathId, Paths, ROOT};
 use crate::pattern::Pattern;
 use crate::table::{By, TASK, Table, Verb};
-use crate::task::{Base, Held, MOST_CALLS, MOST_HELD, Owner, Place, Task};
+use crate::task::{Base, Held, MOST_CALLS, MOST_HELD, Owner, Place, Task, Team};
 use crate::usage::Usages;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use weir_wire::{Record, Slot};
 
@@ -18,8 +19,12 @@ use weir_wire::{Record, Slot};
 const MOST_TASKS: usize = 1 << 16;
 const MOST_ASKED: usize = 1 << 17;
 const MOST_JOBS: usize = 1 << 16;
+/// Tasks that are at a job at a time.
+const MOST_AT_JOB: usize = 64;
 /// Charges of a tail that are kept until it is known whose work it was.
 const MOST_TAIL: usize = 4096;
+/// Names of tasks that are gone.
+const MOST_TEAMS: usize = 4096;
 /// CPUs that are told apart.
 const MOST_CPUS: usize = 8192;
 /// Stands in charges for the time of a part itself.
@@ -130,6 +135,8 @@ pub struct Framework {
     pub(crate) verbs: Vec<[u64; 4]>,
     pub(crate) counts: Counts,
     pub(crate) watched: u64,
+    /// Those of tasks that are gone.
+    pub(crate) teams: BTreeMap<String, Team>,
     events: Vec<Event>,
     next: u64,
     pub(crate) now_ns: u64,
@@ -160,6 +167,7 @@ impl Framework {
             verbs,
             counts: Counts::default(),
             watched: 0,
+            teams: BTreeMap::new(),
             events: Vec::new(),
             next: 1,
             now_ns: 0,
@@ -319,7 +327,7 @@ impl Framework {
             }
             self.counts.uses_unfinished += dropped as u64;
         } else if let (true, Some(pid)) = (pattern.carries(), task_of(object)) {
-            let from_outside = task_of(requester).is_none();
+            let from_outside = requester.class != TASK;
             if from_outside || asked.is_some_and(|asked| asked.place.owner != Owner::Background) {
                 let key = (event.interaction, self.key(event).1.number);
                 self.begin_job(key, pid, requester, asked, event.at_ns, None);
@@ -448,7 +456,8 @@ impl Framework {
         }
         if !self.tasks.contains_key(&pid) {
             if self.tasks.len() >= MOST_TASKS {
-                self.tasks.retain(|_, task| !task.ended);
+                let ended: Vec<u32> = self.tasks.iter().filter(|(_, task)| task.ended).map(|(pid, _)| *pid).collect();
+                ended.into_iter().for_each(|pid| self.retire(pid));
             }
             if self.tasks.len() >= MOST_TASKS {
                 self.counts.left_out += 1;
@@ -459,6 +468,24 @@ impl Framework {
             self.tasks.insert(pid, Task::new(place, at_ns));
         }
         self.tasks.get_mut(&pid)
+    }
+
+    /// A task is gone; what it did for its team stays.
+    pub(crate) fn retire(&mut self, pid: u32) {
+        let Some(task) = self.tasks.remove(&pid) else { return };
+        self.counts.uses_unfinished += task.held.len() as u64;
+        for interaction in 0..self.table.interactions.len() as u16 {
+            self.asked.remove(&(interaction, ObjectId { class: TASK, number: u64::from(pid) }));
+        }
+        if task.accepts > 0 {
+            let label = self.names.task_label(pid);
+            let name = self.names.label(label);
+            if self.teams.len() < MOST_TEAMS || self.teams.contains_key(&name) {
+                self.teams.entry(name).or_default().add(&task);
+            } else {
+                self.counts.left_out += 1;
+            }
+        }
     }
 
     /// The part of the background that a task's own work is.
@@ -560,7 +587,7 @@ impl Framework {
         }
         let label = self.names.task_label(pid);
         let requested_ns = asked.map_or(at_ns, |asked| asked.at_ns);
-        let outside = task_of(requester).is_none();
+        let outside = requester.class != TASK;
         let begins = outside.then(|| {
             let class = || format!("{}: {}", self.table.interactions[usize::from(key.0)].name, self.names.label(label));
             let alone = |class| Transaction {
@@ -609,10 +636,15 @@ impl Framework {
     /// A task works at a job.
     pub(crate) fn touch(&mut self, key: (u16, u64), pid: u32, at_ns: u64) {
         let Some(job) = self.jobs.get_mut(&key) else { return };
+        let base = Base::Job(key, job.number);
         if !job.tasks.contains(&pid) {
+            if job.tasks.len() >= MOST_AT_JOB {
+                job.tasks.retain(|pid| self.tasks.get(pid).is_some_and(|task| task.base == base));
+                self.counts.left_out += u64::from(job.tasks.len() >= MOST_AT_JOB);
+            }
+            job.tasks.truncate(MOST_AT_JOB - 1);
             job.tasks.push(pid);
         }
-        let base = Base::Job(key, job.number);
         self.go(pid, Some(base), at_ns);
         if let Some(task) = self.tasks.get_mut(&pid) {
             task.wakes.touched();
@@ -634,7 +666,11 @@ impl Framework {
             job.tail = Some(tail);
         }
         self.tails.insert(tail, Tail { owner, tasks: Vec::new(), charges: FxHashMap::default() });
-        self.touch(key, pid, at_ns);
+        // Other tasks may be at the same job.
+        let tasks = self.jobs.get(&key).map_or_else(Vec::new, |job| job.tasks.clone());
+        for pid in tasks {
+            self.go(pid, None, at_ns);
+        }
         if let Some(task) = self.tasks.get_mut(&pid) {
             task.wakes.finished();
         }

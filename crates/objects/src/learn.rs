@@ -62,11 +62,11 @@ impl Framework {
     }
 
     fn forked(&mut self, parent: u32, child: u32, tgid: u32) {
-        self.names.inherit(parent, child, tgid);
         // The number may be given again.
         if self.tasks.get(&child).is_some_and(|task| task.ended) {
-            self.tasks.remove(&child);
+            self.retire(child);
         }
+        self.names.inherit(parent, child, tgid);
         let now_ns = self.now_ns;
         let _ = self.task(child, now_ns);
     }

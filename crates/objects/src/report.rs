@@ -5,6 +5,7 @@ use crate::events::{ANY, ObjectId};
 use crate::fold::{Counts, Framework, OF_PART};
 use crate::pattern::Pattern;
 use crate::table::Verb;
+use crate::task::Team;
 use crate::usage::Usage;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -302,15 +303,17 @@ impl Framework {
     }
 
     fn teams(&self) -> Vec<TeamReport> {
-        let mut teams: BTreeMap<String, TeamReport> = BTreeMap::new();
+        let mut teams = self.teams.clone();
         for (pid, task) in self.tasks.iter().filter(|(_, task)| task.accepts > 0) {
-            let name = self.names.label(self.names.task_label(*pid));
-            let team = teams.entry(name.clone()).or_insert_with(|| TeamReport { name, ..TeamReport::default() });
-            team.tasks += 1;
-            team.accepts += task.accepts;
-            team.wakeups += task.woken;
-            team.semi_busy_waiting += task.futile;
+            teams.entry(self.names.label(self.names.task_label(*pid))).or_default().add(task);
         }
-        teams.into_values().collect()
+        let report = |(name, team): (String, Team)| TeamReport {
+            name,
+            tasks: team.tasks,
+            accepts: team.accepts,
+            wakeups: team.woken,
+            semi_busy_waiting: team.futile,
+        };
+        teams.into_iter().map(report).collect()
     }
 }

@@ -103,6 +103,24 @@ impl Wakes {
     }
 }
 
+/// What tasks of a name did as servers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Team {
+    pub(crate) tasks: u64,
+    pub(crate) accepts: u64,
+    pub(crate) woken: u64,
+    pub(crate) futile: u64,
+}
+
+impl Team {
+    pub(crate) fn add(&mut self, task: &Task) {
+        self.tasks += 1;
+        self.accepts += task.accepts;
+        self.woken += task.woken;
+        self.futile += task.futile;
+    }
+}
+
 /// A task.
 #[derive(Debug)]
 pub(crate) struct Task {

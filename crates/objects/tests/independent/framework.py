@@ -30,6 +30,7 @@ import sys
 
 SLOT = struct.Struct("<QHBBIQQ")
 M32 = 0xFFFFFFFF
+FOREVER = 1 << 63
 TASK_NAME, WINDOW, SWITCH, WAKING, FORK, EXIT = 0x0003, 0x0008, 0x0101, 0x0102, 0x0103, 0x0105
 NAMED, DISK = 0x0106, 0x0107
 READY, RECV, SEND, STATE, OPEN, PEER = 0x0201, 0x0202, 0x0203, 0x0204, 0x0205, 0x0207
@@ -109,6 +110,7 @@ class Life:
         self.touched = [(0, None)]
         self.asked_cpu, self.on_cpu = None, None
         self.turns, self.waits = [], []  # (accept, finish, cpu), (request, accept, cpu)
+        self.ended = False
         self.wakes = []  # for semi-busy-waiting: (time, what)
 
     def touch(self, time, job):
@@ -124,9 +126,12 @@ class Run:
     def __init__(self, run):
         self.names, self.lives, self.ends, self.by_addresses = {}, {}, {}, {}
         self.running, self.jobs, self.disks, self.forks = {}, [], [], {}
-        self.clients, self.devices = {}, {}
+        self.clients, self.devices, self.gone = {}, {}, []
         for record in run_records(run):
             self.read(*record)
+
+    def all_lives(self):
+        return self.gone + [(self.names.get(pid, f"task {pid}"), pid, life) for pid, life in self.lives.items()]
 
     def life(self, pid):
         return self.lives.setdefault(pid, Life())
@@ -150,6 +155,8 @@ class Run:
         elif kind == FORK:
             self.fork(time, low, high)
         elif kind == EXIT:
+            if low in self.lives:
+                self.lives[low].ended = True
             job = self.forks.pop(low, None)
             if job and job.over is None:
                 job.finished = job.over = time
@@ -183,11 +190,16 @@ class Run:
         self.running[lane] = after
 
     def fork(self, time, parent, child):
+        if child in self.lives and self.lives[child].ended:
+            # The number is given again: another task begins.
+            self.gone.append((self.names.get(child, f"task {child}"), child, self.lives.pop(child)))
         if parent in self.names:
             self.names[child] = self.names[parent]
-        job = self.life(parent).job()
+        job = self.life(parent).job() if parent else None
         self.life(child)
         if job and job.root:
+            if child in self.forks:
+                self.forks[child].over = time
             made = Job(time, time, job, False, child)
             made.forked = True
             self.jobs.append(made)
@@ -343,13 +355,18 @@ def owner_at(life, time):
     """The transaction whose work a task does at a time, or None."""
     index = bisect.bisect_right(life.times, time) - 1
     job = life.touched[index][1]
-    return job.root if job and job.finished is not None and time < job.finished else None
+    return job.root if job and time < until(job) else None
+
+
+def until(job):
+    """F, or, where no F was seen, when the job can last no longer."""
+    return job.finished if job.finished is not None else job.over if job.over is not None else FOREVER
 
 
 def cuts(life):
     """When that may change."""
     times = set(life.times)
-    times.update(job.finished for _, job in life.touched if job and job.finished is not None)
+    times.update(until(job) for _, job in life.touched if job)
     return sorted(times)
 
 
@@ -358,7 +375,7 @@ def measures(run):
     class_of = lambda job: job.name if job else "background"
     label = lambda pid: f"{run.names[pid]} ({pid})" if pid in run.names else str(pid)
     pairs = collections.Counter()
-    for pid, life in run.lives.items():
+    for _, pid, life in run.all_lives():
         life.times = [time for time, _ in life.touched]
         changes = cuts(life)
         for accept, finish, cpu in life.turns:
@@ -385,7 +402,7 @@ def measures(run):
 def semi_busy_waiting(run):
     """Team's name to (accepts, unnecessary wake-ups)."""
     teams = collections.defaultdict(lambda: [0, 0])
-    for pid, life in run.lives.items():
+    for name, _, life in run.all_lives():
         finished, idle, futile, accepts, sum_ = False, False, 0, 0, 0
         for _, what in life.wakes:
             if what == "woken":
@@ -402,7 +419,7 @@ def semi_busy_waiting(run):
             else:
                 finished, idle, futile = False, False, 0
         if accepts:
-            team = teams[run.names.get(pid, f"task {pid}")]
+            team = teams[name]
             team[0], team[1] = team[0] + accepts, team[1] + sum_
     return teams
 
