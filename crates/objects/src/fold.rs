@@ -119,6 +119,8 @@ pub struct Counts {
 pub struct Framework {
     pub(crate) table: Table,
     rules: Rules,
+    /// Of each interaction: whether it is recorded when its objects are done.
+    finishes: Vec<bool>,
     pub(crate) names: Names,
     pub(crate) paths: Paths,
     running: Vec<u32>,
@@ -148,9 +150,11 @@ impl Framework {
     #[must_use]
     pub fn new(table: Table) -> Self {
         let (rules, verbs) = (Rules::new(&table), vec![[0; 4]; table.interactions.len()]);
+        let finishes = (0..table.interactions.len() as u16).map(|one| table.finishes(one)).collect();
         Self {
             table,
             rules,
+            finishes,
             names: Names::default(),
             paths: Paths::default(),
             running: Vec::new(),
@@ -310,7 +314,7 @@ impl Framework {
         object: ObjectId,
         asked: Option<Asked>,
     ) {
-        if !self.table.finishes(event.interaction) {
+        if !self.finishes[usize::from(event.interaction)] {
             return;
         }
         if let (true, Some(pid)) = (pattern.is_used_by_requester(), task_of(requester)) {

@@ -1,4 +1,5 @@
-//! The `weir objects` command: the objects of a run, how they interact, and what each did for each class of transactions.
+//! The `weir objects` command: the objects of a run, how they interact, and what each did for each class of
+//! transactions.
 
 mod text;
 

@@ -1,5 +1,6 @@
 //! The framework beside a second implementation of it, on recorded runs of real servers and on generated ones.
 
+mod by_hand;
 mod generated;
 
 use std::path::{Path, PathBuf};
