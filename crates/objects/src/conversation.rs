@@ -4,7 +4,7 @@ use crate::accounts::{Naming, Transaction};
 use crate::ends::{End, Question, Role};
 use crate::events::{Event, ObjectId};
 use crate::fold::{Asked, Framework, task_of};
-use crate::table::{CLIENT, EXTERNAL};
+use crate::table::{CLIENT, EXTERNAL, TASK};
 use crate::task::Base;
 
 impl Framework {
@@ -117,13 +117,16 @@ impl Framework {
     /// Equation (2) for a server: the request was pending until it was taken.
     fn waited_for_server(&mut self, key: (u16, u64), asked: Asked, at_ns: u64) {
         let Some(job) = self.jobs.get(&key) else { return };
-        let (object, place) = (job.object, job.place());
+        // The part that asked waits; what is asked from outside waits as the transaction's first part.
+        let place = if asked.requester.class == TASK { asked.place } else { job.place() };
+        let object = job.object;
         let waited_ns = at_ns.saturating_sub(asked.at_ns);
         let usage = self.usages.of(key.0, asked.requester, object);
         (usage.requests, usage.accepts) = (usage.requests + 1, usage.accepts + 1);
-        usage.waited_ns += waited_ns;
+        usage.waited_ns = usage.waited_ns.saturating_add(waited_ns);
         let own = self.usages.own(key.0, object);
-        (own.requests, own.accepts, own.waited_ns) = (own.requests + 1, own.accepts + 1, own.waited_ns + waited_ns);
+        (own.requests, own.accepts) = (own.requests + 1, own.accepts + 1);
+        own.waited_ns = own.waited_ns.saturating_add(waited_ns);
         let sum = crate::accounts::Sum { ns: waited_ns, count: 1 };
         self.charge(place, key.0, object, crate::accounts::Measure::Waited, sum);
     }

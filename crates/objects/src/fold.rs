@@ -121,6 +121,8 @@ pub struct Framework {
     rules: Rules,
     /// Of each interaction: whether it is recorded when its objects are done.
     finishes: Vec<bool>,
+    /// Of each interaction: whether it is recorded when its objects begin.
+    accepts: Vec<bool>,
     pub(crate) names: Names,
     pub(crate) paths: Paths,
     running: Vec<u32>,
@@ -150,11 +152,13 @@ impl Framework {
     #[must_use]
     pub fn new(table: Table) -> Self {
         let (rules, verbs) = (Rules::new(&table), vec![[0; 4]; table.interactions.len()]);
+        let accepts = (0..table.interactions.len() as u16).map(|one| table.accepts(one)).collect();
         let finishes = (0..table.interactions.len() as u16).map(|one| table.finishes(one)).collect();
         Self {
             table,
             rules,
             finishes,
+            accepts,
             names: Names::default(),
             paths: Paths::default(),
             running: Vec::new(),
@@ -254,6 +258,9 @@ impl Framework {
         {
             return;
         }
+        if !self.accepts[usize::from(event.interaction)] {
+            return self.ask_only(event);
+        }
         if self.asked.contains_key(&key) {
             return;
         }
@@ -277,6 +284,14 @@ impl Framework {
         self.asked.insert(key, asked);
     }
 
+    /// A request whose acceptance is not recorded: it is counted, and nothing waits for it here.
+    fn ask_only(&mut self, event: Event) {
+        self.verbs[usize::from(event.interaction)][0] += 1;
+        let object = self.usages.known(event.interaction, event.object);
+        self.usages.of(event.interaction, event.requester, object).requests += 1;
+        self.usages.own(event.interaction, object).requests += 1;
+    }
+
     fn accept(&mut self, event: Event) {
         let key = self.key(&event);
         let asked = self.asked.remove(&key);
@@ -294,9 +309,10 @@ impl Framework {
         usage.accepts += 1;
         if let Some(asked) = asked {
             let waited_ns = event.at_ns.saturating_sub(asked.at_ns);
-            usage.waited_ns += waited_ns;
+            usage.waited_ns = usage.waited_ns.saturating_add(waited_ns);
             usage.requests += u64::from(asked.object.number == ANY);
-            self.usages.own(event.interaction, object).waited_ns += waited_ns;
+            let own = self.usages.own(event.interaction, object);
+            own.waited_ns = own.waited_ns.saturating_add(waited_ns);
             // The requester's own pause is of what it does now; what another object has asked for, of that.
             let place = task_of(requester).filter(|_| pattern.is_used_by_requester());
             let place = place.map_or(asked.place, |pid| self.place(pid, event.at_ns));
@@ -565,7 +581,7 @@ impl Framework {
             Owner::Tail(number) => match self.tails.get_mut(&number) {
                 Some(tail) if tail.charges.len() < MOST_TAIL => {
                     let own = tail.charges.entry((place.alone, key)).or_default();
-                    (own.ns, own.count) = (own.ns + sum.ns, own.count + sum.count);
+                    (own.ns, own.count) = (own.ns.saturating_add(sum.ns), own.count + sum.count);
                 }
                 _ => self.accounts.charge_background((place.alone, interaction, object, measure), sum),
             },
@@ -684,6 +700,10 @@ impl Framework {
     fn settle(&mut self, number: u64, owner: Owner, at_ns: u64) {
         let Some(tail) = self.tails.remove(&number) else { return };
         for ((alone, key), sum) in tail.charges {
+            // What a part of no transaction lasted is no measure of anything.
+            if owner == Owner::Background && key.1 == OF_PART {
+                continue;
+            }
             let place = Place { owner: Owner::Tail(number), path: key.0, alone }.settled(number, owner);
             self.charge(place, key.1, key.2, key.3, sum);
         }
@@ -702,7 +722,8 @@ impl Framework {
             let used_ns = finished_ns.saturating_sub(job.accepted_ns);
             self.usages.finish(key.0, job.requester, job.object, used_ns);
             let responded_ns = finished_ns.saturating_sub(job.requested_ns);
-            self.usages.of(key.0, job.requester, job.object).responded_ns += responded_ns;
+            let usage = self.usages.of(key.0, job.requester, job.object);
+            usage.responded_ns = usage.responded_ns.saturating_add(responded_ns);
             let place = Place { owner: job.owner, path: job.path, alone: job.path };
             self.charge(place, key.0, job.object, Measure::Used, Sum { ns: used_ns, count: 1 });
         } else {

@@ -182,17 +182,20 @@ impl Framework {
         for class in &self.accounts.classes {
             for ((_, interaction, object, measure), sum) in &class.charges.sums {
                 if *measure == Measure::Used && *interaction != OF_PART {
-                    *charged.entry((*interaction, of(*object))).or_default() += sum.ns;
+                    let own = charged.entry((*interaction, of(*object))).or_default();
+                    *own = own.saturating_add(sum.ns);
                 }
             }
         }
         let mut own: BTreeMap<(u16, ObjectId), u64> = BTreeMap::new();
         for ((interaction, object), usage) in &self.usages.objects {
-            *own.entry((*interaction, of(*object))).or_default() += usage.used_ns;
+            let sum = own.entry((*interaction, of(*object))).or_default();
+            *sum = sum.saturating_add(usage.used_ns);
         }
         let keys: std::collections::BTreeSet<_> = own.keys().chain(charged.keys()).copied().collect();
         let value = |map: &BTreeMap<(u16, ObjectId), u64>, key| map.get(key).copied().unwrap_or(0);
-        self.counts.unbalanced_ns = keys.iter().map(|key| value(&own, key).abs_diff(value(&charged, key))).sum();
+        self.counts.unbalanced_ns =
+            keys.iter().map(|key| value(&own, key).abs_diff(value(&charged, key))).fold(0, u64::saturating_add);
     }
 
     /// Whether the run could hold events of an interaction: any was seen, or its source was there and had none.
@@ -227,12 +230,14 @@ impl Framework {
     /// Whether the time from accept to finish, and that from request to accept, can be told of an interaction.
     fn tells(&self, interaction: u16) -> (bool, bool) {
         let is_whole = self.table.has(interaction, &[Verb::Use]);
-        let waits = self.table.has(interaction, &[Verb::Request, Verb::Arrive]) && !is_whole;
+        let is_asked = self.table.has(interaction, &[Verb::Request, Verb::Arrive]);
+        let waits = is_asked && self.table.accepts(interaction) && !is_whole;
         (self.table.finishes(interaction), waits)
     }
 
     fn objects(&self) -> Vec<ObjectReport> {
-        let mut objects: Vec<_> = self.usages.objects.iter().filter(|(_, usage)| usage.accepts > 0).collect();
+        let mut objects: Vec<_> =
+            self.usages.objects.iter().filter(|(_, usage)| usage.accepts + usage.requests > 0).collect();
         objects.sort_by_key(|(key, usage)| (key.0, std::cmp::Reverse((usage.used_ns, usage.waited_ns)), key.1));
         let report = |(key, usage): (&(u16, ObjectId), &Usage)| {
             let (interaction, class, name) = self.words(key.0, key.1);
@@ -259,14 +264,14 @@ impl Framework {
         for ((path, interaction, object, measure), sum) in &class.charges.sums {
             if *interaction == OF_PART {
                 let part = parts.entry(*path).or_default();
-                *part = (part.0 + sum.count, part.1 + sum.ns);
+                *part = (part.0 + sum.count, part.1.saturating_add(sum.ns));
                 continue;
             }
             let own = uses.entry((*path, *interaction, *object)).or_default();
             if *measure == Measure::Used {
-                (own.0, own.1) = (own.0 + sum.count, own.1 + sum.ns);
+                (own.0, own.1) = (own.0 + sum.count, own.1.saturating_add(sum.ns));
             } else {
-                own.2 += sum.ns;
+                own.2 = own.2.saturating_add(sum.ns);
             }
         }
         let use_report = |((path, interaction, object), (count, used_ns, waited_ns))| {

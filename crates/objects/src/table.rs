@@ -214,6 +214,11 @@ impl Table {
         self.has(interaction, &[Verb::Finish, Verb::Next, Verb::Use, Verb::Give])
     }
 
+    /// Whether any rule tells that an interaction's objects begin: else what waits for them is not recorded.
+    pub(crate) fn accepts(&self, interaction: u16) -> bool {
+        self.has(interaction, &[Verb::Accept, Verb::Next, Verb::Use, Verb::Take])
+    }
+
     /// Whether an interaction goes over connections.
     pub(crate) fn talks(&self, interaction: u16) -> bool {
         self.has(interaction, &[Verb::Take, Verb::Give])

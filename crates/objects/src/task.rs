@@ -62,8 +62,11 @@ impl Held {
         }
         let is_full = self.slices.len() >= MOST_SLICES;
         match self.slices.iter_mut().find(|(other, _)| *other == place) {
-            Some((_, sum)) => *sum += ns,
-            None if is_full => self.slices[MOST_SLICES - 1].1 += ns,
+            Some((_, sum)) => *sum = sum.saturating_add(ns),
+            None if is_full => {
+                let last = &mut self.slices[MOST_SLICES - 1].1;
+                *last = last.saturating_add(ns);
+            }
             None => self.slices.push((place, ns)),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use weir_objects::{ClassReport, Report};
-use weir_report::units::{count, nanoseconds, percent};
+use weir_report::{clean, count, nanoseconds, percent};
 use weir_terminal::output;
 use weir_trace::Damage;
 
@@ -86,6 +86,8 @@ fn objects(report: &Report) -> Table {
 
 /// "conversation: task nginx (7)", or "cpu 0" where the class says enough.
 fn named(interaction: &str, class: &str, name: &str) -> String {
+    // Names are the recorded programs' own.
+    let name = clean(name);
     if interaction == class { format!("{class} {name}") } else { format!("{interaction}: {class} {name}") }
 }
 
@@ -119,7 +121,7 @@ fn of_class(class: &ClassReport, measured_ns: u64, width: usize) -> Vec<String> 
 fn heading(class: &ClassReport, measured_ns: u64) -> String {
     let rate = class.finished as f64 / (measured_ns.max(1) as f64 / 1e9);
     let mean = nanoseconds(class.response_ns as f64 / class.finished.max(1) as f64);
-    let (name, finished) = (&class.name, count(class.finished));
+    let (name, finished) = (clean(&class.name), count(class.finished));
     let client = class.client_told > 0;
     let client = client.then(|| nanoseconds(class.client_response_ns as f64 / class.client_told as f64));
     let client = client.map_or_else(String::new, |mean| format!(", {mean} at the client"));
@@ -159,7 +161,7 @@ fn parts(class: &ClassReport, each: f64) -> Table {
         let indent = "  ".repeat(part.len());
         let passages = if *passages > 0.0 { format!("{:.2}", passages / each) } else { String::new() };
         let elapsed = if *elapsed > 0.0 { nanoseconds(elapsed / each) } else { String::new() };
-        let name = part.last().map_or("", String::as_str);
+        let name = clean(part.last().map_or("", String::as_str));
         let (used, waited) = (nanoseconds(used / each), nanoseconds(waited / each));
         table.push([format!("{indent}{name}"), passages, elapsed, used, waited]);
     }
@@ -171,7 +173,7 @@ fn teams(report: &Report) -> Table {
     for team in &report.teams {
         let each = team.semi_busy_waiting as f64 / team.accepts.max(1) as f64;
         table.push([
-            team.name.clone(),
+            clean(&team.name),
             count(team.tasks),
             count(team.accepts),
             count(team.wakeups),

@@ -9,6 +9,7 @@ mod functions;
 mod given_inputs;
 mod import;
 mod modules;
+mod objects;
 mod plan;
 mod policies;
 mod record_session;

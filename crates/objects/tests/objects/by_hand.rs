@@ -104,8 +104,9 @@ fn the_ten_steps_follow_a_request_into_another_process_and_beyond_its_end() {
     assert_eq!(of(class, "cpu", &["front"]), (1450 - 1100 + 1900 - 1730, 20));
     assert_eq!(of(class, "cpu", &["front", "back"]), (1700 - 1400, 0));
     assert_eq!(of(class, "disk", &["front", "back"]), (3400, 0));
-    assert_eq!(of(class, "conversation", &["front"]), (800, 100));
-    assert_eq!(of(class, "conversation", &["front", "back"]), (300, 100));
+    // The front waits for the back, as the client does for the front.
+    assert_eq!(of(class, "conversation", &["front"]), (800, 100 + 100));
+    assert_eq!(of(class, "conversation", &["front", "back"]), (300, 0));
     assert_eq!(of(background, "cpu", &["front"]), (1100 - 1030 + 2000 - 1900, 20));
     assert_eq!(of(background, "cpu", &["back"]), (1400 - 1350 + 1800 - 1700, 40));
     let own: u64 = report.objects.iter().filter(|one| one.interaction == "cpu").filter_map(|one| one.used_ns).sum();
@@ -279,7 +280,20 @@ fn the_rules_of_the_page_follow_a_pool() {
     world.switch(2000, 0, FRONT, 0);
     let report = world.report();
     assert_eq!(of(&report.classes[1], "cpu", &["front", "back"]).0, 300);
-    assert_eq!(of(&report.classes[1], "pool", &["front", "back"]), (300, 50));
+    assert_eq!(of(&report.classes[1], "pool", &["front"]), (0, 50));
+    assert_eq!(of(&report.classes[1], "pool", &["front", "back"]), (300, 0));
+}
+
+/// Requests to a listener are counted one by one, though nothing tells when they are accepted.
+#[test]
+fn what_is_never_accepted_is_still_counted() {
+    let mut world = World::new(Table::ours());
+    (1..4).for_each(|time| world.at(time * 1000, Kind::ListenReady, 0, 0, (pair(7, 1), 0)));
+    let report = world.report();
+    let listener = report.interactions.iter().find(|one| one.name == "listener").expect("an interaction");
+    assert_eq!((listener.requests, listener.accepts), (Some(3), None));
+    let listener = report.objects.iter().find(|one| one.class == "listener").expect("an object");
+    assert_eq!((listener.used_ns, listener.waited_ns), (None, None));
 }
 
 /// With the disks watched, none that was used is 0; without, it is not recorded.

@@ -18,6 +18,11 @@ fn golden(run: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../timeline/tests/golden").join(run)
 }
 
+/// nginx before php-fpm, whose page writes to a disk and waits for it.
+fn with_php() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/nginx_php_fpm")
+}
+
 fn text_of<'a>(sourced: &'a Sourced<'_>) -> Option<&'a str> {
     let request = ClientRequest::read(&sourced.record, sourced.payload);
     sourced.name(request.map_or(sourced.record.b as u32, |request| request.name)).map(|text| &**text)
@@ -56,7 +61,9 @@ fn both_implementations_say_the_same_of_real_servers() {
     if require::program("python3").is_none() {
         return;
     }
-    let words = compare(&RUNS.map(golden));
+    let mut runs = RUNS.map(golden).to_vec();
+    runs.push(with_php());
+    let words = compare(&runs);
     assert!(words.contains(" 0 differ"), "{words}");
 }
 
@@ -79,6 +86,26 @@ fn both_implementations_say_the_same_of_generated_runs() {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let runs: Vec<PathBuf> = (0..24).map(|seed| generated::run(&folder.path().join(seed.to_string()), seed)).collect();
+    let runs: Vec<PathBuf> = (0..10).map(|seed| generated::run(&folder.path().join(seed.to_string()), seed)).collect();
     compare(&runs);
+}
+
+#[test]
+fn a_server_behind_a_server_works_for_the_transaction() {
+    let report = report(&with_php());
+    let class = report.classes.iter().find(|class| class.name.contains("/page.php")).expect("the page");
+    assert_eq!((class.finished, class.client_told), (12, 12));
+    let used = |interaction: &str, part: &[&str]| -> u64 {
+        let uses = class.uses.iter().filter(|one| one.interaction == interaction && one.part == part);
+        uses.filter_map(|one| one.used_ns).sum()
+    };
+    let (front, back) = (used("cpu", &["nginx"]), used("cpu", &["nginx", "php-fpm8.2"]));
+    assert!(front > 0 && back > front, "{front} {back}");
+    assert!(used("conversation", &["nginx", "php-fpm8.2"]) > back, "it also slept");
+    let teams = report.teams.iter().map(|team| (team.name.as_str(), team.accepts)).collect::<Vec<_>>();
+    assert_eq!(teams, [("nginx", 12), ("php-fpm8.2", 12)]);
+    // The disk's time for the page and the background is its own time.
+    let disks = report.objects.iter().filter(|one| one.class == "disk").filter_map(|one| one.used_ns);
+    let uses = report.classes.iter().flat_map(|class| &class.uses).filter(|one| one.class == "disk");
+    assert_eq!(disks.sum::<u64>(), uses.filter_map(|one| one.used_ns).sum::<u64>());
 }
