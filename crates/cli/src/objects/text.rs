@@ -16,6 +16,9 @@ const NOT_RECORDED: &str = "not recorded";
 /// The interactions whose time is shown beside each part.
 const CPU: &str = "cpu";
 
+/// Equations (1) and (2), as far as they are recorded, nanoseconds.
+type Sums = (Option<u64>, Option<u64>);
+
 pub(crate) fn text(run: &Path, report: &Report, damage: &Damage) -> String {
     let width = output::table_columns();
     let events = count(report.counts.records);
@@ -100,7 +103,7 @@ fn of_class(class: &ClassReport, measured_ns: u64, width: usize) -> Vec<String> 
     } else {
         heading(class, measured_ns)
     }];
-    let mut by_object: BTreeMap<(&str, &str), (Option<u64>, Option<u64>)> = BTreeMap::new();
+    let mut by_object: BTreeMap<(&str, &str), Sums> = BTreeMap::new();
     for one in &class.uses {
         let sums = by_object.entry((&one.interaction, &one.class)).or_default();
         *sums = (add(sums.0, one.used_ns), add(sums.1, one.waited_ns));
