@@ -35,7 +35,7 @@ docs/reference/objects.md says how rules are written and what is calculated.
 Exit status: 0 if all was read, 1 if the run cannot be read, 2 for wrong usage
 or a mistake in the rules.";
 
-/// List a run's objects and interactions, and what each object did for each class of transactions
+/// List a run's objects, and what each did for which transactions
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -1,4 +1,5 @@
 //! The framework beside a second implementation of it, on recorded runs of real servers and on generated ones.
+// scripts/test: serves
 
 mod by_hand;
 mod generated;
