@@ -187,12 +187,13 @@ impl Framework {
     pub fn push(&mut self, record: &Record, payload: &[Slot], text: Option<&str>) {
         self.counts.records += 1;
         self.now_ns = self.now_ns.max(record.time_ns);
-        self.first_ns.get_or_insert(record.time_ns);
         let knows = self.learn(record, payload, text);
         if !self.rules.know(record.kind) {
             self.counts.without_rule += u64::from(!knows);
             return;
         }
+        // Names may be told with a time of their own, before all events.
+        self.first_ns.get_or_insert(record.time_ns);
         let running = self.running.get(record.lane as usize).copied().unwrap_or(0);
         let (text, roles) = text.map_or((0, 0), |text| self.names.point(text));
         let context = Context { running, text: u64::from(text), roles };
