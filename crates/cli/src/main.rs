@@ -23,6 +23,7 @@ mod load;
 mod manual;
 mod metrics_endpoint;
 mod modes;
+mod objects;
 mod other_tools;
 mod plan;
 mod predict;
@@ -100,6 +101,7 @@ enum Command {
     View(view::Args),
     Sql(sql::Args),
     Export(export::Args),
+    Objects(objects::Args),
     Serve(Box<serve::Args>),
     Check(check::Args),
     Route(route::Args),
@@ -163,6 +165,7 @@ fn main() -> ExitCode {
         Command::View(args) => view::run(&args),
         Command::Sql(args) => sql::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Objects(args) => objects::run(&args),
         Command::Serve(args) => serve::run(*args),
         Command::Check(args) => check::run(&args),
         Command::Route(args) => route::run(&args),

@@ -357,6 +357,7 @@ pub(super) const COMMANDS: &[Usage] = &[
         options: &[&["run", "csv", "tables", "perfetto", "chrome", "pprof", "parquet"]],
         modes: &[],
     },
+    Usage { path: &["objects"], options: &[&["run", "objects", "only", "table", "json"]], modes: &[] },
     Usage {
         path: &["serve"],
         options: &[

@@ -14,6 +14,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("measure", &[]),
     ("timeline", &["measure", "wire"]),
     ("tiles", &["measure", "timeline", "trace", "wire"]),
+    ("objects", &["diagnostic", "wire"]),
     ("access-log", &[]),
     ("client", &[]),
     ("load", &["access-log", "client", "measure", "wire"]),
@@ -92,6 +93,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "keeper",
             "load",
             "measure",
+            "objects",
             "plan",
             "predict",
             "query",
@@ -144,6 +146,8 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     // The server knows the form of a request, the rules know the form of a condition.
     ("policy-runtime", &["httparse", "std::net::Tcp", "TcpListener", "check_policy"]),
     ("access-log", &["std::fs", "std::net", "std::time"]),
+    // It knows what events mean, not where they stand or how its figures are shown.
+    ("objects", &["std::fs", "std::net::Tcp", "std::time::", "SystemTime", "weir_trace", "weir_report", "clap"]),
     // It knows what a trace says, not what it means.
     ("formats", &["std::net", "std::process::Command", "weir_timeline", "weir_measure", "clap"]),
     // It knows what questions are, not how answers are shown or which formats others have.

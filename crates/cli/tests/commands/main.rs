@@ -11,6 +11,7 @@ mod given_inputs;
 mod import;
 mod import_trace;
 mod modules;
+mod objects;
 mod plan;
 mod policies;
 mod record_session;
