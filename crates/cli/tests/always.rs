@@ -276,7 +276,7 @@ fn a_unit_is_found_by_its_control_group() {
 }
 
 /// Answers as Kubernetes' API does, in the form of its reference (PodList v1 core), by two pages; what was asked.
-fn api(listener: TcpListener, id: &str) -> Vec<String> {
+fn api(listener: &TcpListener, id: &str) -> Vec<String> {
     let pod = |namespace: &str, name: &str, id: &str| {
         format!(
             r#"{{"metadata":{{"name":"{name}","namespace":"{namespace}"}},"spec":{{"nodeName":"n1"}},"status":{{"phase":"Running","containerStatuses":[{{"name":"nginx","ready":true,"containerID":"containerd://{id}"}}]}}}}"#
@@ -318,9 +318,9 @@ fn a_container_has_its_pods_name() {
     let port = free_port();
     let mut server = serve(port, &site);
     fs::write(group.path.join("cgroup.procs"), server.id().to_string()).expect("it is moved");
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = format!("http://{}", listener.local_addr().expect("its address"));
-    let asked = std::thread::spawn(move || api(listener, &id));
+    let asked = std::thread::spawn(move || api(&listener, &id));
     let run = folder.path().join("run");
     let run = run.to_str().expect("a readable path");
     // The container is named as the API names it, which no runtime's file does here.

@@ -31,7 +31,7 @@ mod words;
 pub use analysis::{WithSpans, explain, with_spans};
 pub use from_sockets::{Objectives, View, refusal};
 pub use hosts::{Joined, joined};
-pub use several::{note_hosts, runs_of};
 pub use model::trace_of;
+pub use several::{note_hosts, runs_of};
 pub use slo::{Slo, slo};
 pub use stacks::folded;

@@ -111,7 +111,8 @@ fn recording(stand: &Stand, folder: &Path, run: &Path) -> (Child, Vec<String>, i
             return (child, told, lines);
         }
     }
-    panic!("no recording begins: {told:#?}");
+    let ended = child.wait();
+    panic!("no recording begins: {told:#?}, {ended:?}");
 }
 
 /// What a viewer answers to a path below its page's.

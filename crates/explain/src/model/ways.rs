@@ -1,10 +1,9 @@
 //! What each request did.
 
-use crate::labels::label;
 use std::collections::HashMap;
 use weir_measure::class::{Classes, Grouping};
 use weir_measure::part::Part;
-use weir_timeline::{Detail, Joiner, Response, Step};
+use weir_timeline::{Detail, Joiner, Response, Step, label};
 
 /// Requests that are kept; beyond, the first ones stand for all.
 const MOST_REQUESTS: usize = 60_000;
