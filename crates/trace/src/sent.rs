@@ -134,15 +134,14 @@ pub fn next(from: &mut impl BufRead) -> Result<Frame, FrameError> {
     Frame::parse(&line).ok_or_else(|| FrameError::Unknown(line.chars().take(60).collect()))
 }
 
-/// A line without its end, or so much of it as is read at a time; `None` at the end.
+/// A line without its end, or so much of it as is read at a time; `None` at the end, and for a line that is cut off there.
 fn line(from: &mut impl BufRead) -> Result<Option<String>, FrameError> {
     let mut bytes = Vec::new();
     io::Read::take(from, MOST_LINE).read_until(b'\n', &mut bytes).map_err(FrameError::Io)?;
-    if bytes.is_empty() {
-        return Ok(None);
-    }
-    if bytes.last() == Some(&b'\n') {
-        bytes.pop();
+    match bytes.last() {
+        Some(b'\n') => drop(bytes.pop()),
+        Some(_) if bytes.len() as u64 >= MOST_LINE => {}
+        _ => return Ok(None),
     }
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
