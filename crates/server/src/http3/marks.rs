@@ -1,7 +1,7 @@
 //! Marks by which a tracer follows requests of HTTP/3, which no socket tells apart: datagrams of all clients come and go
 //! over one, and are sealed. A mark costs nothing that can be measured unless a tracer is there.
 
-use super::connection::number_of;
+use super::stream::number_of;
 use quinn_proto::StreamId;
 use weir_wire::static_probe;
 
