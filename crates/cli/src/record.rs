@@ -152,7 +152,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     if !args.hosts.host.is_empty() {
-        return record_hosts::run(&args.hosts, args.run.clone(), args.duration, args.disk);
+        let command = <Args as clap::Args>::augment_args(clap::Command::new("record"));
+        return record_hosts::run(&args.hosts, &command, args.run.clone(), args.duration, args.disk);
     }
     args.kubernetes.tell("weir record")?;
     if args.always.always {

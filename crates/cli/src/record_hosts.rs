@@ -1,7 +1,7 @@
 //! `weir record --host`: recordings of several hosts, by ssh.
 
+use clap::ArgMatches;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -47,6 +47,7 @@ fn host(text: &str) -> anyhow::Result<String> {
 /// Records on the hosts and fetches their runs.
 pub(crate) fn run(
     args: &HostArgs,
+    command: &clap::Command,
     run: Option<PathBuf>,
     limit: Option<Duration>,
     disk_mib: u64,
@@ -67,7 +68,7 @@ pub(crate) fn run(
     }
     std::fs::create_dir_all(&directory)
         .map_err(|error| anyhow::anyhow!("cannot make {}: {error}", directory.display()))?;
-    let arguments = for_the_others();
+    let arguments = for_the_others(command);
     let asked: Vec<Asked> = args
         .host
         .iter()
@@ -121,15 +122,11 @@ fn directory_name(host: &str) -> String {
     if plain.starts_with('.') { format!("host{plain}") } else { plain }
 }
 
-/// The arguments of this command that say what is recorded, for the same command on other hosts.
-fn for_the_others() -> Vec<String> {
-    let command = crate::Cli::command();
+/// The arguments of this command, `weir record`, that say what is recorded, for the same command on other hosts.
+fn for_the_others(command: &clap::Command) -> Vec<String> {
     // They were taken before.
-    let Ok(matches) = command.clone().try_get_matches_from(std::env::args_os()) else { return Vec::new() };
-    match (matches.subcommand(), command.find_subcommand("record")) {
-        (Some((_, within)), Some(command)) => passed_on(command, within),
-        _ => Vec::new(),
-    }
+    let given = command.clone().try_get_matches_from(std::env::args_os().skip(1));
+    given.map_or_else(|_| Vec::new(), |matches| passed_on(command, &matches))
 }
 
 fn passed_on(command: &clap::Command, matches: &ArgMatches) -> Vec<String> {
@@ -153,15 +150,21 @@ fn passed_on(command: &clap::Command, matches: &ArgMatches) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::{Arg, ArgAction};
 
     #[test]
     fn the_others_are_told_what_is_recorded_and_not_where_it_goes() {
-        let line = "weir record --host a --host=b --ssh-config f --port 80 --port=81 --comm it's --keep-addresses \
+        let line = "record --host a --host=b --ssh-config f --port 80 --port=81 --comm it's --keep-addresses \
                     --stacks --disk 300 -d5s --run r";
-        let command = crate::Cli::command();
+        let value = |name: &'static str| Arg::new(name).long(name).action(ArgAction::Append);
+        let command = clap::Command::new("record")
+            .args(["host", "port", "comm", "disk", "run"].map(value))
+            .arg(value("stacks").num_args(0..=1).default_missing_value("99"))
+            .arg(value("ssh_config").long("ssh-config"))
+            .arg(value("duration").short('d'))
+            .arg(value("keep_addresses").long("keep-addresses").action(ArgAction::SetTrue));
         let matches = command.clone().try_get_matches_from(line.split_whitespace()).expect("right");
-        let (_, within) = matches.subcommand().expect("a command");
-        let mut words = passed_on(command.find_subcommand("record").expect("it is there"), within);
+        let mut words = passed_on(&command, &matches);
         words.sort_unstable();
         let expected = ["--comm=it's", "--disk=300", "--keep-addresses", "--port=80", "--port=81", "--stacks=99"];
         assert_eq!(words, expected);

@@ -9,6 +9,7 @@ mod course;
 pub mod decisions;
 mod from_sockets;
 mod hosts;
+mod joined;
 mod kept_waiting;
 mod lanes;
 mod model;
@@ -30,7 +31,7 @@ mod words;
 
 pub use analysis::{WithSpans, explain, with_spans};
 pub use from_sockets::{Objectives, View, refusal};
-pub use hosts::{Joined, joined};
+pub use joined::{Joined, joined};
 pub use model::trace_of;
 pub use several::{note_hosts, runs_of};
 pub use slo::{Slo, slo};

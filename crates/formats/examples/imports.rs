@@ -1,4 +1,5 @@
-//! How fast a trace is imported, and in how much memory: `imports NAME MEGABYTES FOLDER`.
+//! How fast a trace is imported, and in how much memory:
+//! `cargo run --release -p weir-formats --example imports -- NAME MEGABYTES FOLDER`.
 //!
 //! A sample of the tests is repeated until the trace has so many bytes, and imported into a run below the folder. CPU time
 //! is that of this process, so that other work on the machine counts less.

@@ -529,6 +529,15 @@ fn soup(kind: Kind) -> impl Strategy<Value = String> {
     proptest::collection::vec(proptest::sample::select(words), 0..24).prop_map(|words| words.join("\n"))
 }
 
+#[test]
+fn a_second_site_for_all_names_is_listed_where_it_begins() {
+    let wanted = Wanted { folder: "/srv".to_owned(), ..Wanted::default() };
+    let text = ":80 {\n}\n:80 {\n}\n:80 {\nrespond 200\n}\n";
+    let imported = import(Kind::Caddy, "f", text, &wanted, &NoFiles).expect("it is a Caddyfile");
+    let lines: Vec<usize> = imported.losses.iter().map(|loss| loss.place.line).collect();
+    assert_eq!(lines, [3, 5], "{:?}", imported.losses);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 

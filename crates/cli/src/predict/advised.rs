@@ -1,6 +1,6 @@
 //! What the model of a run says of each finding of `weir advise`.
 
-use super::read;
+use super::recorded::read;
 use std::path::Path;
 use weir_advise::{Finding, Predicted};
 use weir_predict::{Change, Trace};

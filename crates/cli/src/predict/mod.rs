@@ -2,15 +2,15 @@
 
 mod advised;
 mod checked;
+mod recorded;
 mod told;
 mod what_if;
 
 use anyhow::Context;
-use std::path::{Path, PathBuf};
+use recorded::{read, run_of};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_explain::View;
-use weir_measure::class::Grouping;
-use weir_predict::{Change, ChangeError, Trace};
+use weir_predict::{Change, ChangeError};
 use weir_terminal::output;
 
 pub(crate) use advised::add_to;
@@ -133,19 +133,4 @@ fn change(args: &Args) -> Result<Change, ChangeError> {
     args.workers.iter().try_for_each(|workers| change.worker(workers))?;
     args.faster.iter().try_for_each(|faster| change.fast(faster))?;
     Ok(change)
-}
-
-/// The run that is meant.
-fn run_of(named: Option<&PathBuf>, command: &str) -> Option<PathBuf> {
-    let run = named.cloned().or_else(weir_record::run_directory::last);
-    if run.is_none() {
-        eprintln!(
-            "weir {command}: no run in weir-runs; make one by weir explain --load URL --port N --rate R (see `weir {command} --help`)"
-        );
-    }
-    run
-}
-
-fn read(run: &Path) -> anyhow::Result<Trace> {
-    weir_explain::trace_of(run, Grouping::new(Vec::new()), &View::default())
 }

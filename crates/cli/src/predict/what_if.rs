@@ -1,7 +1,7 @@
 //! The `weir what-if` command: a recorded run, replayed with some of its code made faster.
 
+use super::recorded::{read, run_of};
 use super::told::shown;
-use super::{read, run_of};
 use anyhow::Context;
 use serde_json::json;
 use std::fmt::Write;

@@ -7,11 +7,8 @@
 
 mod clock;
 mod ends;
-mod joined;
 mod messages;
 mod numbers;
-
-pub use joined::{Joined, joined};
 
 use anyhow::{Context, bail, ensure};
 use clock::{Contradictions, HostClock, Unaligned};

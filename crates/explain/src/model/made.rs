@@ -1,7 +1,7 @@
 //! The trace, put together.
 
-use super::Load;
 use super::cpus::Cpus;
+use super::load::Load;
 use super::locks::{held, with_locks};
 use super::pools::Pools;
 use super::ways::{Stretch, Way, Ways, is_servers};

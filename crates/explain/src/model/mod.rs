@@ -7,6 +7,7 @@
 //! 5. `made.rs` puts the trace together.
 
 mod cpus;
+mod load;
 mod locks;
 mod made;
 mod pools;
@@ -16,6 +17,7 @@ use crate::from_sockets::View;
 use crate::phases;
 use anyhow::Context;
 use cpus::Cpus;
+use load::Load;
 use std::path::Path;
 use ways::Ways;
 use weir_measure::class::Grouping;
@@ -23,15 +25,6 @@ use weir_predict::Trace;
 use weir_timeline::Unjoinable;
 use weir_trace::{Entry, RunReader, Source};
 use weir_wire::{Kind, Record};
-
-/// How a run's load was made, as its command line tells.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Load {
-    /// Requests came by a schedule.
-    is_open: bool,
-    /// Connections that it had at most.
-    connections: Option<u32>,
-}
 
 /// A run, as what its requests did.
 ///

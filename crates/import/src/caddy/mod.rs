@@ -56,12 +56,10 @@ pub(crate) fn import(
         addresses.names.retain(|name| !taken.contains(name));
         if addresses.names.is_empty() {
             if taken.contains(&"*".to_owned()) {
-                let first = one.directives.first();
-                first.iter().for_each(|first| {
-                    let what = "another site takes all names, and weir tells sites apart by name only";
-                    report.lost(first, what, "give it a name, or a weir of its own");
-                    one.directives.iter().for_each(tell_all);
-                });
+                let site = Directive::new(one.addresses.join(", "), Vec::new(), None, one.place.clone());
+                let what = "another site takes all names, and weir tells sites apart by name only";
+                report.lost(&site, what, "give it a name, or a weir of its own");
+                one.directives.iter().for_each(tell_all);
                 continue;
             }
             taken.push("*".to_owned());

@@ -7,7 +7,7 @@
 use super::frame::{self, Code, kind};
 use super::inbound::{Inbound, Opened};
 use super::marks::{self, Held, TakenIn};
-use super::stream::{Input, Output, Step, Stream};
+use super::stream::{Input, Output, Step, Stream, number_of};
 use crate::certificates::presented::PresentedEntry;
 use crate::counters::census::State;
 use crate::exchange::goaway::{Goaway, Word};
@@ -553,11 +553,6 @@ impl Connection {
         });
         self.deadline_ms = of_streams.min().unwrap_or(u64::MAX).min(self.phase_deadline_ms);
     }
-}
-
-/// A stream's number.
-pub(super) fn number_of(id: StreamId) -> u64 {
-    VarInt::from(id).into_inner()
 }
 
 /// Bytes of an integer in its shortest form.

@@ -1,11 +1,11 @@
 //! Handles what a client sends (RFC 9114 sections 4, 6 and 7), with the errors that each frame or stream can cause.
 
-use super::connection::{Connection, number_of};
+use super::connection::Connection;
 use super::frame::{self, Code, Item, kind};
 use super::inbound::{Inbound, Taken};
 use super::marks;
 use super::qpack;
-use super::stream::{Input, Output, Stream};
+use super::stream::{Input, Output, Stream, number_of};
 use crate::certificates::presented::Presented;
 use crate::http::fields::{Bounds, Fields};
 use crate::http::frames::allowance::cost;

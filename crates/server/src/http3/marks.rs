@@ -1,7 +1,10 @@
 //! Marks by which a tracer follows requests of HTTP/3, which no socket tells apart: datagrams of all clients come and go
 //! over one, and are sealed. A mark costs nothing that can be measured unless a tracer is there.
+//!
+//! What sets a mark is never inlined: where all its callers have it within them, the linker drops the function itself, but
+//! not the note that says where its mark is, and that leads nowhere then.
 
-use super::connection::number_of;
+use super::stream::number_of;
 use quinn_proto::StreamId;
 use weir_wire::static_probe;
 
@@ -41,37 +44,44 @@ pub(crate) enum Held {
 }
 
 /// The head of a request was read; method and path are told as two pieces.
+#[inline(never)]
 pub(super) fn request(connection: u64, id: StreamId, name: [&str; 2], taken_in: TakenIn) {
     let pieces = name.map(|piece| std::io::IoSlice::new(piece.as_bytes()));
     static_probe!("quic_request", connection, stream_of(id) | taken_in.told() << 32, pieces.as_ptr(), pieces.len());
 }
 
 /// QUIC was given the first bytes of a response.
+#[inline(never)]
 pub(super) fn begun(connection: u64, id: StreamId, status: u16) {
     static_probe!("quic_begun", connection, stream_of(id), u64::from(status), 0_u64);
 }
 
 /// QUIC was given the last bytes of a response, so many in all.
+#[inline(never)]
 pub(super) fn ended(connection: u64, id: StreamId, status: u16, bytes: u64) {
     static_probe!("quic_ended", connection, stream_of(id), u64::from(status), bytes);
 }
 
 /// A stream was given up by one of the two sides.
+#[inline(never)]
 pub(super) fn given_up(connection: u64, id: StreamId) {
     static_probe!("quic_given_up", connection, stream_of(id), 0_u64, 0_u64);
 }
 
 /// The client has acknowledged all of a response.
+#[inline(never)]
 pub(super) fn acknowledged(connection: u64, id: StreamId) {
     static_probe!("quic_acknowledged", connection, stream_of(id), 0_u64, 0_u64);
 }
 
 /// A connection serves nothing more.
+#[inline(never)]
 pub(super) fn closed(connection: u64) {
     static_probe!("quic_closed", connection, 0_u64, 0_u64, 0_u64);
 }
 
 /// The datagrams that go out next carry content of a connection's streams: all that it has, or not.
+#[inline(never)]
 fn carried(connection: u64, all: bool) {
     if all {
         static_probe!("quic_emptied", connection, 0_u64, 0_u64, 0_u64);

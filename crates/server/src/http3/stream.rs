@@ -10,10 +10,15 @@ use crate::http2::append;
 use crate::http2::parked::Parked;
 use crate::io::clock::Clock;
 use bytes::Bytes;
-use quinn_proto::{StreamId, WriteError};
+use quinn_proto::{StreamId, VarInt, WriteError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+
+/// A stream's number.
+pub(super) fn number_of(id: StreamId) -> u64 {
+    VarInt::from(id).into_inner()
+}
 
 /// Bytes that a stream is given before the others of its connection have their turn.
 const TURN_BYTES_MAX: usize = 64 << 10;

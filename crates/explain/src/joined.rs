@@ -1,7 +1,7 @@
 //! The runs of several hosts written as one run, on one clock and with numbers that no two hosts share, for readers that
 //! know a single run.
 
-use super::Hosts;
+use crate::hosts::Hosts;
 use crate::phases;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
