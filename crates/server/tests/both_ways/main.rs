@@ -1,5 +1,5 @@
 //! Tests that must pass with io_uring as well as with epoll.
-// scripts/test: serves, also by epoll
+// scripts/test: serves, also by epoll, 4 threads
 
 mod changes;
 mod conformance;
