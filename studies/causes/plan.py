@@ -20,7 +20,7 @@ PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin:/usr/local/
 
 GROUPS = ("queues", "locks", "sleeps", "work", "cpu", "storage", "downstream", "network", "threads", "outside", "none")
 
-# Who only asks and waits for its answer is innocent, whatever is planted.
+# Who only asks and waits for its answer is innocent of every fault.
 ALWAYS_INNOCENT = r"weir-load|^weir\b"
 
 
