@@ -1,5 +1,5 @@
 //! `ab`, `httperf` and `http_load` as people call them.
-// scripts/test: counts, 4 threads
+// scripts/test: counts
 
 mod dropin_ab;
 mod dropin_command_lines;
