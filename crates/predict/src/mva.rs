@@ -22,7 +22,7 @@ pub const MOST_CUSTOMERS: usize = 2_000;
 /// Exact mean-value analysis of classes with so many customers, think times and demands at single-server stations,
 /// nanoseconds; `None` where that takes more than [`MOST_STEPS`].
 ///
-/// The demands are of [class][station].
+/// The demands are by class, then by station.
 #[must_use]
 pub fn exact(customers: &[usize], think_ns: &[f64], demands_ns: &[Vec<f64>]) -> Option<Closed> {
     let stations = demands_ns.first().map_or(0, Vec::len);

@@ -4,7 +4,7 @@ use crate::saved::SAVED;
 use crate::schema::{Origin, TABLES};
 use std::fmt::Write;
 
-/// The heading below which [`reference`] stands.
+/// The heading below which `reference()` stands.
 pub const TABLES_HEADING: &str = "## The tables";
 
 /// All tables with their columns, and the saved questions, in Markdown; made of the same descriptions as the tables.

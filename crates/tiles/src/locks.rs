@@ -78,7 +78,7 @@ impl From<Waited> for [u64; 5] {
 
 /// Takes what is followed.
 pub trait Holders {
-    /// A lock had this holder for a while ([`FREE`]: no task waited; [`UNKNOWN_TASK`]: it is not known).
+    /// A lock had this holder for a while (`FREE`: no task waited; `UNKNOWN_TASK`: it is not known).
     fn held(&mut self, lock: u32, holder: u32, from_ns: u64, to_ns: u64);
 }
 
