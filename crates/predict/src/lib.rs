@@ -37,4 +37,4 @@ pub use prediction::{Figures, Interval, Prediction, Refusal, WhatIf, predict, wh
 pub use program::OTHER_NS;
 pub use simulator::{Arrivals, Outcome, simulate};
 pub use trace::{Pool, Request, Service, Trace, Visit, Work};
-pub use usl::Usl;
+pub use usl::{Usl, UslError};

@@ -126,7 +126,7 @@ pub fn predict(trace: &Trace, change: &Change, seed: u64) -> Result<Prediction, 
     let utilisation = (throughput_per_s / most_per_s).min(1.0);
     let (usl, no_usl_because) = match Usl::of(trace) {
         Ok(usl) => (Some(usl), None),
-        Err(reason) => (None, Some(reason)),
+        Err(reason) => (None, Some(reason.to_string())),
     };
     Ok(Prediction {
         remarks: remarks(trace, &changed, &demand),

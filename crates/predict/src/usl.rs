@@ -22,20 +22,42 @@ pub struct Usl {
     pub most_per_s: f64,
 }
 
+/// Why no such law can be fitted.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum UslError {
+    /// There are too few loads that differ.
+    #[error(
+        "the run has one load only ({least:.2} to {most:.2} requests at once): a law of how it scales needs several"
+    )]
+    OneLoad {
+        /// The fewest requests at once.
+        least: f64,
+        /// The most.
+        most: f64,
+    },
+    /// No time passed, or nothing was asked.
+    #[error("the run has too few requests for a law of how it scales; record it for longer")]
+    TooFew,
+    /// No curve of this law goes by the points.
+    #[error("the slices of the run fit no curve of the universal scalability law")]
+    NoCurve,
+}
+
 impl Usl {
     /// Fitted to pairs of requests at once and throughput (requests a second).
     ///
     /// # Errors
-    /// In words: the pairs lie too close to each other, or fit no such curve.
-    pub fn fit(pairs: &[(f64, f64)]) -> Result<Self, String> {
+    /// The pairs are none, lie too close to each other, or fit no such curve.
+    pub fn fit(pairs: &[(f64, f64)]) -> Result<Self, UslError> {
         let pairs: Vec<(f64, f64)> =
             pairs.iter().copied().filter(|(at_once, rate)| *at_once > 0.0 && *rate > 0.0).collect();
         let least = pairs.iter().map(|(at_once, _)| *at_once).fold(f64::INFINITY, f64::min);
         let most = pairs.iter().map(|(at_once, _)| *at_once).fold(0.0, f64::max);
-        if pairs.len() < 6 || most < 2.0 * least {
-            return Err(format!(
-                "the run has one load only ({least:.2} to {most:.2} requests at once): a law of how it scales needs several"
-            ));
+        if pairs.len() < 6 {
+            return Err(UslError::TooFew);
+        }
+        if most < 2.0 * least {
+            return Err(UslError::OneLoad { least, most });
         }
         // at_once / rate is linear in (n - 1) and n * (n - 1).
         let rows = pairs.iter().map(|(n, rate)| ([1.0, n - 1.0, n * (n - 1.0)], n / rate));
@@ -55,7 +77,7 @@ impl Usl {
                 (square[0][2], square[1][2]) = (0.0, 0.0);
                 solve(square, right).filter(|[alone, _, _]| *alone > 0.0)
             })
-            .ok_or("the slices of the run fit no curve of the universal scalability law")?;
+            .ok_or(UslError::NoCurve)?;
         let (contention, coherence) = ((slope / alone).clamp(0.0, 1.0), (bend / alone).max(0.0));
         let best_at_once =
             if coherence > 0.0 { ((1.0 - contention) / coherence).sqrt().max(1.0) } else { f64::INFINITY };
@@ -76,7 +98,7 @@ impl Usl {
     }
 
     /// Of a trace's slices.
-    pub(crate) fn of(trace: &Trace) -> Result<Self, String> {
+    pub(crate) fn of(trace: &Trace) -> Result<Self, UslError> {
         let slices = (trace.requests.len() / OF_A_SLICE).min(SLICES);
         let first_ns = trace.requests.first().map_or(0, |request| request.at_ns);
         let slice_ns = trace.seconds() * 1e9 / slices.max(1) as f64;
