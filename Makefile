@@ -96,6 +96,7 @@ lint: deps ## Checks the format, the lints, the documentation of the crates, the
 	@scripts/decisions-index --check
 	@scripts/figures --check
 	@scripts/results --check
+	@studies/horikawa/run --check
 	@scripts/licences
 	@scripts/msrv --dependencies
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
