@@ -1,5 +1,5 @@
 //! What a request takes, counted.
-// scripts/test: counts, long
+// scripts/test: patient, long
 
 mod load_cost;
 mod proxy_cost;
