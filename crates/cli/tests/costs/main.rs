@@ -1,5 +1,5 @@
 //! What a request takes, counted.
-// scripts/test: patient, long
+// scripts/test: counts, long
 
 mod load_cost;
 mod proxy_cost;
