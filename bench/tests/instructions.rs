@@ -1,6 +1,6 @@
 //! What a transaction takes of the agent and a tick of the engine of rules, counted by callgrind and so independent of the
 //! machine's mood.
-// scripts/test: counts
+// scripts/test: patient
 
 use std::path::Path;
 use std::process::Command;

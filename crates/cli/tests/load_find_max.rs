@@ -1,5 +1,6 @@
 //! `weir load --find-max` on a server whose maximum is known by construction: one worker and a fixed time for each
 //! request, which is the queue M/D/1.
+// scripts/test: punctual
 
 mod support;
 

@@ -19,6 +19,21 @@ fn trial(name: &str) {
         // In one step: of two runs at the same time one finds it.
         assert!(std::fs::File::create_new(mark).is_err(), "the first time");
     }
+    if let Some(policy) = std::env::var("POLICY").ok().filter(|_| name == "seven") {
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+        // proc_pid_stat(5): the policy is field 41; behind the name in parentheses stands field 3.
+        assert_eq!(stat.rsplit(") ").next().unwrap().split(' ').nth(38), Some(&*policy));
+    }
+    if fails("MEET") {
+        let other = if name == "one" { "seven" } else { "one" };
+        let mark = |name: &str| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name).with_extension("met");
+        std::fs::write(mark(name), "").unwrap();
+        let begun = std::time::Instant::now();
+        while !mark(other).exists() {
+            assert!(begun.elapsed().as_secs() < 60, "nothing stands beside");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
 }
 "#;
 
@@ -126,4 +141,21 @@ fn a_program_says_how_it_may_run() {
     let output = command.output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("knows no word `servs`"), "{output:?}");
+}
+
+/// With the kernel's word for the policy, as in sched(7): 2 is SCHED_RR and 5 is SCHED_IDLE.
+#[test]
+fn a_program_has_the_priority_that_it_asks_for() {
+    let trial = Trial::new("// scripts/test: patient\n");
+    // Beside the one that says nothing.
+    let (output, end) = trial.run(&[("POLICY", "5"), ("MEET", "one seven")]);
+    assert!(output.status.success() && end == ["11 passed, 0 failed, 0 skipped"], "{output:?}");
+    // It does not need it to pass: tried again it runs alone.
+    let (output, end) = trial.run(&[("POLICY", "0")]);
+    let expected = ["second try: servers::seven", "11 passed, 0 failed, 0 skipped"];
+    assert!(output.status.success() && end == expected, "{end:?} {output:?}");
+
+    let may = Command::new("chrt").args(["--rr", "1", "true"]).status().is_ok_and(|status| status.success());
+    let (output, end) = Trial::new("// scripts/test: punctual\n").run(&[("POLICY", if may { "2" } else { "0" })]);
+    assert!(output.status.success() && end == ["11 passed, 0 failed, 0 skipped"], "{output:?}");
 }

@@ -48,7 +48,7 @@ fn agreement(run: &Path, what: &str) -> (f64, Statistics) {
 
 fn check(server: &RunningServer, connections: &str, more: &[&str]) -> (f64, Statistics, tempfile::TempDir) {
     let run = tempfile::tempdir().expect("a temporary directory");
-    let mut options = vec!["-c", connections, "-d", "1s", "--cpu", "1"];
+    let mut options = vec!["-c", connections, "-d", "500ms", "--cpu", "1"];
     options.extend(more);
     explain(&server.url("/1k.txt"), server.port, run.path(), &options);
     let what = format!("port {} c={connections} {more:?}", server.port);

@@ -1,4 +1,5 @@
 //! Open loops: arrivals keep to their schedule even if the server stalls.
+// scripts/test: punctual
 
 mod server;
 

@@ -1,4 +1,5 @@
 //! A run over time: the points add up to the whole, lie where things happened, and can be looked at meanwhile.
+// scripts/test: punctual
 
 mod server;
 

@@ -1,4 +1,5 @@
 //! Arrivals whose rate changes, that come in bursts, or that were recorded: as they were sent.
+// scripts/test: punctual
 
 mod server;
 

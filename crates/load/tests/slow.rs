@@ -1,4 +1,5 @@
 //! Slow clients: what they read and write in any 5 s, the latency of their lines, and users who click stop.
+// scripts/test: punctual
 
 mod server;
 

@@ -3,6 +3,7 @@
 //! Two network namespaces are joined by two pairs of virtual Ethernet devices. Over the first a client of ours reads by a
 //! limit of its own; over the second any client reads as fast as it can, and `tc tbf` limits what the device sends. The
 //! servers note how much was acknowledged at which time.
+// scripts/test: punctual
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,5 +1,5 @@
 //! The simulator against the formulas of queueing theory: within 2 %, always by the same seeds.
-// scripts/test: counts
+// scripts/test: patient
 
 use weir_measure::queueing;
 use weir_plan::{Cluster, Discipline, Dispatch, Kind, Object, Outcome, Partition, Policy, Trace, simulate};

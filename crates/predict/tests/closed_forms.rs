@@ -1,5 +1,5 @@
 //! Networks against closed forms and examples of the literature, and the simulator against both.
-// scripts/test: counts
+// scripts/test: patient
 
 use proptest::prelude::*;
 use weir_measure::queueing;

@@ -1,5 +1,5 @@
 //! `ab`, `httperf` and `http_load` as people call them.
-// scripts/test: counts
+// scripts/test: waits
 
 mod dropin_ab;
 mod dropin_command_lines;

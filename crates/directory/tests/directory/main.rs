@@ -1,5 +1,5 @@
 //! The directory over SQLite and over real etcd servers, with their faults, and content by digest.
-// scripts/test: waits
+// scripts/test: waits, 6 threads
 
 mod atoms;
 mod cases;
