@@ -2,7 +2,8 @@
 
 use crate::Event;
 use crate::event::shortened;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, VecDeque};
 use weir_trace::{Cost, Limits, Run, Source, StreamWriter, WriteError};
 use weir_wire::{Record, Slot};
 
@@ -30,6 +31,8 @@ struct Lane {
     held: VecDeque<Held>,
     /// The time of the last record that was written.
     written_ns: u64,
+    /// The texts that the stream has been told, by their numbers.
+    defined: Vec<bool>,
 }
 
 /// All lanes.
@@ -38,7 +41,7 @@ pub(crate) struct Lanes<'a> {
     run: &'a Run,
     lanes: Vec<Lane>,
     requests: Option<Lane>,
-    texts: HashMap<Box<str>, u32>,
+    texts: FxHashMap<Box<str>, u32>,
     /// By their numbers, of which the first is 1.
     numbered: Vec<Box<str>>,
     not_kept: BTreeMap<&'static str, u64>,
@@ -59,7 +62,7 @@ pub(crate) struct Written {
 
 impl<'a> Lanes<'a> {
     pub(crate) fn new(run: &'a Run) -> Self {
-        let (lanes, texts, numbered) = (Vec::new(), HashMap::new(), Vec::new());
+        let (lanes, texts, numbered) = (Vec::new(), FxHashMap::default(), Vec::new());
         let not_kept = BTreeMap::new();
         Self { run, lanes, requests: None, texts, numbered, not_kept, failed: None, span_ns: None }
     }
@@ -91,7 +94,7 @@ impl<'a> Lanes<'a> {
 
     fn open(&self, source: Source, lane: u32) -> Lane {
         let stream = self.run.stream(source, lane, Limits::default());
-        Lane { stream, held: VecDeque::new(), written_ns: 0 }
+        Lane { stream, held: VecDeque::new(), written_ns: 0, defined: Vec::new() }
     }
 
     /// The lane of a CPU.
@@ -181,7 +184,11 @@ impl Lane {
         if let Some(number) = text
             && let Some(text) = numbered.get(number as usize - 1)
         {
-            self.stream.define(number, text);
+            let needed = self.defined.len().max(number as usize + 1);
+            self.defined.resize(needed, false);
+            if !std::mem::replace(&mut self.defined[number as usize], true) {
+                self.stream.define(number, text);
+            }
         }
         record.time_ns = record.time_ns.max(self.written_ns);
         let at = if self.held.back().is_none_or(|last| last.record.time_ns <= record.time_ns) {
