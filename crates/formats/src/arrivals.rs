@@ -1,9 +1,9 @@
 //! What came to the connections of TCP, by the kernel's own tracepoints.
 //!
-//! `tcp:tcp_probe` tells each segment with the ends of its connection and how many bytes it has, in whatever task or
-//! interrupt it comes. `tcp:tcp_rcv_space_adjust` tells the same ends while a task takes bytes: the call in which it does
-//! names the descriptor, and so the two are joined. `sock:sk_data_ready` tells a moment later, when TCP has dealt with the
-//! segment, that its owner is told: then data is there, as our own recordings count it.
+//! `tcp:tcp_probe` tells each segment with the ends of its connection and how many bytes it has, in any task or
+//! interrupt in which it comes. `tcp:tcp_rcv_space_adjust` tells the same ends while a task takes bytes: the call in
+//! which it does names the descriptor, and so the two are joined. `sock:sk_data_ready` tells a moment later, when TCP has
+//! dealt with the segment, that its owner is told: then data is there, as our own recordings count it.
 
 use crate::Ends;
 use crate::lanes::Lanes;
@@ -105,9 +105,13 @@ impl Arrivals {
         let stream = self.streams.entry(ends).or_default();
         (stream.come, stream.last) = (stream.come.wrapping_add(bytes), at);
         if stream.named != named {
-            stream.named.iter().for_each(|before| drop(self.named.remove(before)));
+            if let Some(before) = stream.named {
+                self.named.remove(&before);
+            }
             stream.named = named;
-            named.iter().for_each(|named| drop(self.named.insert(*named, ends)));
+            if let Some(named) = named {
+                self.named.insert(named, ends);
+            }
         }
         // Its owner is told a little later, which is when a recording of our own counts it.
         if self.is_ready_told && named.is_some() { None } else { stream.tell(at) }
@@ -183,7 +187,9 @@ impl Arrivals {
 
     pub(crate) fn forget(&mut self, ends: &Ends) {
         let stream = self.streams.remove(ends);
-        stream.and_then(|stream| stream.named).iter().for_each(|named| drop(self.named.remove(named)));
+        if let Some(named) = stream.and_then(|stream| stream.named) {
+            self.named.remove(&named);
+        }
     }
 
     pub(crate) fn ended(&mut self, task: u32) {

@@ -1,9 +1,9 @@
 //! Connections of servers, from the system calls of a trace: what is accepted, and what is taken from it and given to it.
 //!
 //! Calls tell no arrivals; the tracepoint of TCP does (`tcp:tcp_probe`), and `tcp:tcp_rcv_space_adjust` tells which
-//! connection a task takes from (`arrivals.rs`). Without them, data that a task takes first after it slept had arrived when
-//! it was woken, at the latest; what it takes else had arrived when the call returned that told it what is ready, or,
-//! without one, when it was taken.
+//! connection a task takes from (`arrivals.rs`). Without them, data that a task takes first after it slept had arrived
+//! when it was woken, at the latest; what it takes else had arrived when the call returned that told it what is ready,
+//! or, without one, when it was taken.
 
 use crate::arrivals::{Arrivals, Come, Segment};
 use crate::calls::{self, Purpose};

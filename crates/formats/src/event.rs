@@ -104,7 +104,7 @@ pub struct Disk {
 /// An end of a TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct End {
-    /// Its address, that of IPv6, or the one that stands for one of IPv4 (RFC 4291, section 2.5.5.2).
+    /// Its address of IPv6, or the one that stands for its address of IPv4 (RFC 4291, section 2.5.5.2).
     pub address: u128,
     /// Its port.
     pub port: u16,
