@@ -111,9 +111,9 @@ check: ## Checks what changed since the last commit: format, lints, and unit tes
 bench: deps build ## Measures our own figures into bench/results and bench/RESULTS.md; QUICK=1 only tries them, ONLY="server io" chooses.
 	@bench/run
 
-bench-imports: ## How fast traces of other tools are imported, and in how much memory: 1 GiB of each that a sample is repeated for (MEGABYTES=).
+bench-imports: ## How fast traces of other tools are imported, and in how much memory: 1 GiB of each that a sample is repeated for (MEGABYTES=, ONLY=names).
 	@$(CARGO) build --release --quiet --package weir-formats --example imports
-	@for format in ctf perfetto chrome-json ftrace-text jfr otlp-protobuf; do \
+	@for format in $(or $(ONLY),perf-data ctf jfr perfetto chrome-json ftrace-text otlp-protobuf otlp-json lines); do \
 		$${CARGO_TARGET_DIR:-target}/release/examples/imports $$format $(or $(MEGABYTES),1024) $${TMPDIR:-/tmp}/weir-imports || exit 1; \
 	done
 

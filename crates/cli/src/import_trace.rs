@@ -1,5 +1,6 @@
 //! Traces of other tools as runs, for `weir import --run`.
 
+use anyhow::Context;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -35,22 +36,32 @@ pub(crate) struct TraceArgs {
     /// Read any text by this regular expression; groups: time_ns (or time_us, time_ms, time_s), event, cpu, task
     #[arg(long, value_name = "REGEX", requires = "run")]
     lines: Option<LinePattern>,
+
+    /// Read any text by the forms of lines in this TOML file: [[line]] form, event; [requests] begin, end
+    #[arg(long, value_name = "FILE", requires = "run", conflicts_with = "lines")]
+    line_forms: Option<PathBuf>,
 }
 
 impl TraceArgs {
-    fn options(&self) -> Options {
-        let markers = self.request_begin.clone().zip(self.request_end.clone());
-        Options {
-            markers: markers.map_or_else(Markers::default, |(begin, end)| Markers::new(begin, end)),
-            server: self.server.clone(),
-            lines: self.lines.clone(),
-        }
+    fn options(&self) -> anyhow::Result<Options> {
+        let lines = match &self.line_forms {
+            Some(file) => {
+                let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+                Some(LinePattern::from_toml(&text).with_context(|| file.display().to_string())?)
+            }
+            None => self.lines.clone(),
+        };
+        let named = self.request_begin.clone().zip(self.request_end.clone());
+        let named = named.map(|(begin, end)| Markers::new(begin, end));
+        // What the command line says goes before the file.
+        let markers = named.or_else(|| lines.as_ref()?.markers().cloned()).unwrap_or_default();
+        Ok(Options { markers, server: self.server.clone(), lines })
     }
 }
 
 pub(crate) fn run(file: &Path, directory: &Path, args: &TraceArgs) -> anyhow::Result<ExitCode> {
     let made = Made { version: env!("CARGO_PKG_VERSION"), command: std::env::args().collect() };
-    let imported = match import(file, directory, &args.options(), &made) {
+    let imported = match import(file, directory, &args.options()?, &made) {
         Ok(imported) => imported,
         Err(error) => {
             eprintln!("weir import: {}: {error}", file.display());

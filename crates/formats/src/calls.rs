@@ -3,6 +3,9 @@
 //! The numbers are those of the architecture that this weir was built for; a trace that names calls is read right on
 //! any.
 
+use rustc_hash::FxHashMap;
+use std::sync::LazyLock;
+
 /// What a call does with the descriptor that is its first argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -73,9 +76,15 @@ const fn by_number() -> [(&'static str, Purpose); NUMBERS] {
     table
 }
 
+/// Numbers by names: a text names the call at each of its events.
+static BY_NAME: LazyLock<FxHashMap<&'static str, u16>> = LazyLock::new(|| {
+    // Of two numbers for one name the first is the one that is told.
+    KNOWN.iter().rev().map(|known| (known.name, known.number as u16)).collect()
+});
+
 /// A call's number, by its name.
 pub(crate) fn number_of(name: &str) -> Option<u16> {
-    KNOWN.iter().find(|known| known.name == name).map(|known| known.number as u16)
+    BY_NAME.get(name).copied()
 }
 
 /// A call's name, by its number; empty for one of which nothing is made.
@@ -100,7 +109,12 @@ pub(crate) fn takes_from_a_socket(number: u16) -> bool {
 
 /// Whether a call waits until any of several descriptors is ready.
 pub(crate) fn waits_for_any(number: u16) -> bool {
-    matches!(name_of(number), "poll" | "ppoll" | "select" | "pselect6" | "epoll_wait" | "epoll_pwait" | "epoll_pwait2")
+    let number = i64::from(number);
+    #[cfg(target_arch = "x86_64")]
+    if [libc::SYS_poll, libc::SYS_select, libc::SYS_epoll_wait].contains(&number) {
+        return true;
+    }
+    [libc::SYS_ppoll, libc::SYS_pselect6, libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2].contains(&number)
 }
 
 /// Whether a call asks for a connection.

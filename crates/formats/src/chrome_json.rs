@@ -35,16 +35,12 @@ pub fn read_chrome_json(
         slices: Slices::default(),
     };
     let mut elements = Elements::new(input)?;
-    while let Some((at, element)) = elements.next()? {
-        let wrong = |error| ReadError::wrong(at, format!("an event is no object of the trace viewer's: {error}"));
-        let told: Told<'_> = serde_json::from_slice(element).map_err(wrong)?;
-        reader.tell(&told, element, &mut take);
-    }
+    while elements.next(|told, element| reader.tell(told, element, &mut take))? {}
     let unended = reader.slices.open() + reader.slices.dropped;
     if unended > 0 {
         *reader.counts.skipped.entry(Skipped::Unreferenced).or_default() += unended;
     }
-    Ok(reader.counts)
+    Ok(reader.counts.told())
 }
 
 /// What stretches are nested in.

@@ -1,13 +1,19 @@
 //! Connections of servers, from the system calls of a trace: what is accepted, and what is taken from it and given to it.
 //!
-//! Calls tell no arrivals. Data that a task takes first after it slept had arrived when it was woken, at the latest; of
-//! what it takes else had arrived when the call returned that told it what is ready, or, without one, when it was taken.
+//! Calls tell no arrivals; the tracepoint of TCP does (`tcp:tcp_probe`), and `tcp:tcp_rcv_space_adjust` tells which
+//! connection a task takes from (`arrivals.rs`). Without them, data that a task takes first after it slept had arrived
+//! when it was woken, at the latest; what it takes else had arrived when the call returned that told it what is ready,
+//! or, without one, when it was taken.
 
+use crate::arrivals::{Arrivals, Come, Segment};
 use crate::calls::{self, Purpose};
 use crate::lanes::Lanes;
-use crate::{Call, Event};
+use crate::{Call, Ends, Event};
 use rustc_hash::{FxHashMap, FxHashSet};
-use weir_wire::socket::{END_OF_STREAM, OLDER, SocketOpen, unknown_address};
+use std::hash::{BuildHasher, RandomState};
+use weir_wire::socket::{
+    END_OF_STREAM, HASHED_CLIENT, NOT_ACCEPTED, OLDER, SocketOpen, socket_address, unknown_address,
+};
 use weir_wire::{Kind, Record};
 
 /// Tasks that are within a call, or have been woken and took nothing yet.
@@ -24,6 +30,7 @@ const ESTABLISHED_TO_CLOSED: u64 = 1 | 7 << 8;
 struct InCall {
     number: u16,
     first: Option<u64>,
+    begun_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +40,21 @@ struct Connection {
     sent: u32,
     /// When it was dealt with last, nanoseconds.
     touched_ns: u64,
+    accepted_ns: u64,
+    /// When and on which CPU it was seen first: when it was accepted, or when data came before.
+    opened_ns: u64,
+    lane: u32,
+    opening: Opening,
+    /// Its ends, where the trace tells whose bytes a task takes.
+    ends: Option<Ends>,
+}
+
+/// Whether the run has been told of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    Told,
+    /// Its ends may still turn out.
+    Waits,
 }
 
 /// Calls under way, and connections that were accepted.
@@ -47,6 +69,10 @@ pub(crate) struct Connections {
     /// Descriptors by which a process asked for a connection itself.
     asked: FxHashSet<(u32, u64)>,
     sockets: u32,
+    arrivals: Arrivals,
+    /// Ends whose addresses are this host's, and what hashes those that are not.
+    own: FxHashSet<u128>,
+    key: RandomState,
     /// Whose connections are looked at: the name of its tasks; of all where there is none.
     server: Option<String>,
 }
@@ -88,12 +114,58 @@ impl Connections {
         self.under_way.remove(&task);
         self.woken.remove(&task);
         self.selected.remove(&task);
+        self.arrivals.ended(task);
     }
 
-    pub(crate) fn begins(&mut self, task: u32, call: Call<'_>, lanes: &mut Lanes<'_>) {
+    /// Bytes have come.
+    pub(crate) fn arrives(
+        &mut self,
+        event: &Event<'_>,
+        ends: Ends,
+        (bytes, socket): (u32, Option<u64>),
+        lanes: &mut Lanes<'_>,
+    ) {
+        let at = (event.at_ns, event.cpu.unwrap_or(0));
+        let told = self.arrivals.arrives(ends, (bytes, socket), at, lanes);
+        told.iter().for_each(|(socket, segment)| lanes.push(ready(*socket, *segment, 0), &[], None));
+    }
+
+    /// The owner of a socket is told that data is there.
+    pub(crate) fn ready(&mut self, event: &Event<'_>, socket: u64, lanes: &mut Lanes<'_>) {
+        let told = self.arrivals.ready(socket, (event.at_ns, event.cpu.unwrap_or(0)));
+        told.iter().for_each(|(socket, segment)| lanes.push(ready(*socket, *segment, 0), &[], None));
+    }
+
+    /// The running task takes from this connection.
+    pub(crate) fn takes(&mut self, task: u32, ends: Ends) {
+        self.arrivals.takes(task, ends);
+    }
+
+    /// A connection of TCP is in another state.
+    pub(crate) fn tcp(&mut self, ends: Ends, is_over: bool) {
+        self.arrivals.is_told = true;
+        if is_over {
+            self.arrivals.forget(&ends);
+        }
+    }
+
+    /// Requests whose arrival the trace told, and those whose arrival it did not tell.
+    pub(crate) fn told(&self) -> (u64, u64) {
+        (self.arrivals.found, self.arrivals.missed)
+    }
+
+    /// Tells of connections that nothing was taken from and nothing given to.
+    pub(crate) fn finish(&mut self, lanes: &mut Lanes<'_>) {
+        let mut waiting: Vec<_> =
+            self.open.iter().filter(|(_, one)| one.opening == Opening::Waits).map(|(key, _)| *key).collect();
+        waiting.sort_unstable();
+        waiting.iter().for_each(|key| self.tell_of(key, lanes));
+    }
+
+    pub(crate) fn begins(&mut self, event: &Event<'_>, task: u32, call: Call<'_>, lanes: &mut Lanes<'_>) {
         let Some(number) = call.number else { return };
         if self.under_way.len() < TASKS_MAX || self.under_way.contains_key(&task) {
-            self.under_way.insert(task, InCall { number, first: call.first });
+            self.under_way.insert(task, InCall { number, first: call.first, begun_ns: event.at_ns });
         } else {
             lanes.skip("system calls of tasks beyond the bound");
         }
@@ -127,6 +199,13 @@ impl Connections {
                 self.accept(event, (process, result.cast_unsigned()), lanes);
             }
             (Purpose::Close, Some(descriptor)) => self.close(event, (process, descriptor), lanes),
+            // All that had come before the call began is taken.
+            (Purpose::Receive, Some(descriptor)) if result == TRY_AGAIN => {
+                let connection = self.open.get(&(process, descriptor & u64::from(u32::MAX)));
+                if let Some((connection, begun)) = connection.zip(begun) {
+                    self.arrivals.all_is_taken(connection.ends, connection.taken, begun.begun_ns);
+                }
+            }
             (purpose @ (Purpose::Receive | Purpose::Send), Some(descriptor)) if result != TRY_AGAIN => {
                 let key = (process, descriptor & u64::from(u32::MAX));
                 self.moves(event, task, key, (purpose, result), lanes);
@@ -142,9 +221,34 @@ impl Connections {
             return lanes.skip("connections beyond the bound");
         }
         let socket = self.number();
-        open_socket((socket, 0), event, lanes);
-        let connection = Connection { socket, taken: 0, sent: 0, touched_ns: event.at_ns };
-        self.open.insert(key, connection);
+        let accepted = Connection::new(socket, event);
+        self.open.insert(key, accepted);
+        // Where nothing tells the ends of connections there is nothing to wait for.
+        if !self.arrivals.is_told {
+            self.tell_of(&key, lanes);
+        }
+    }
+
+    /// Tells the run of a connection, when it was accepted, with its ends if they are known.
+    fn tell_of(&mut self, key: &(u32, u64), lanes: &mut Lanes<'_>) {
+        let Some(connection) = self.open.get_mut(key).filter(|one| one.opening == Opening::Waits) else { return };
+        connection.opening = Opening::Told;
+        let (mut open, (at_ns, lane)) = (unknown(connection.socket), (connection.opened_ns, connection.lane));
+        if let Some(Ends { local, remote }) = connection.ends {
+            if self.own.len() < CONNECTIONS_MAX {
+                self.own.insert(local.address);
+            }
+            open.local = socket_address(local.address, local.port);
+            open.remote = socket_address(remote.address, remote.port);
+            // Addresses of clients are people's: a run has a hash in their place, of a key that is forgotten with it.
+            if !open.remote.ip().is_loopback() && !self.own.contains(&remote.address) {
+                let hash = self.key.hash_one(remote.address);
+                let stands_for = u128::from(HASHED_CLIENT) << 64 | u128::from(hash);
+                open.remote = socket_address(stands_for, remote.port);
+            }
+        }
+        let (record, payload) = open.write(at_ns, lane);
+        lanes.push(record, &payload, None);
     }
 
     /// A connection that was accepted before the trace began: of the server that the user names, a socket that it takes
@@ -157,12 +261,16 @@ impl Connections {
         }
         let socket = self.number();
         open_socket((socket, OLDER), event, lanes);
-        self.open.insert(key, Connection { socket, taken: 0, sent: 0, touched_ns: 0 });
+        let older =
+            Connection { touched_ns: 0, accepted_ns: 0, opening: Opening::Told, ..Connection::new(socket, event) };
+        self.open.insert(key, older);
     }
 
     fn close(&mut self, event: &Event<'_>, key: (u32, u64), lanes: &mut Lanes<'_>) {
         self.asked.remove(&key);
+        self.tell_of(&key, lanes);
         if let Some(connection) = self.open.remove(&key) {
+            connection.ends.iter().for_each(|ends| self.arrivals.forget(ends));
             lanes.push(closed(connection.socket, event), &[], None);
         }
     }
@@ -175,6 +283,11 @@ impl Connections {
         (purpose, result): (Purpose, i64),
         lanes: &mut Lanes<'_>,
     ) {
+        if purpose == Purpose::Receive {
+            let taken_from = self.arrivals.taken_from(task);
+            self.join(&key, taken_from, result, lanes);
+        }
+        self.tell_of(&key, lanes);
         let Some(connection) = self.open.get_mut(&key) else { return };
         // A call that failed, or the other side's end, moves nothing.
         if result <= 0 {
@@ -187,17 +300,64 @@ impl Connections {
         let bytes = result.min(i64::from(u32::MAX)) as u32;
         if purpose == Purpose::Receive {
             connection.taken = connection.taken.wrapping_add(bytes);
-            let selected_ns = self.selected.get(&task).filter(|at_ns| **at_ns >= connection.touched_ns);
-            let by_ns = self.woken.remove(&task).or(selected_ns.copied()).unwrap_or(event.at_ns);
-            let arrived_ns = by_ns.clamp(connection.touched_ns.min(event.at_ns), event.at_ns);
-            let ready = at(Kind::SocketReady, connection.socket, connection.taken, event);
-            lanes.push(Record { time_ns: arrived_ns, ..ready }, &[], None);
+            let woken_ns = self.woken.remove(&task);
+            let come = self.arrivals.has_come(connection.ends, connection.taken);
+            if let Come::Untold(segment) = come {
+                lanes.push(ready(connection.socket, segment, 0), &[], None);
+            } else if come == Come::NotSeen {
+                let selected_ns = self.selected.get(&task).filter(|at_ns| **at_ns >= connection.touched_ns);
+                let by_ns = woken_ns.or(selected_ns.copied()).unwrap_or(event.at_ns);
+                let arrived_ns = by_ns.clamp(connection.touched_ns.min(event.at_ns), event.at_ns);
+                let arrived = at(Kind::SocketReady, connection.socket, connection.taken, event);
+                lanes.push(Record { time_ns: arrived_ns, ..arrived }, &[], None);
+            }
             lanes.push(at(Kind::SocketRecv, connection.socket, connection.taken, event), &[], None);
         } else {
             connection.sent = connection.sent.wrapping_add(bytes);
             lanes.push(at(Kind::SocketSend, connection.socket, connection.sent, event), &[], None);
         }
         connection.touched_ns = event.at_ns;
+    }
+
+    /// Joins a connection with the ends that a task has taken from, and tells what had come before that was known.
+    fn join(&mut self, key: &(u32, u64), taken_from: Option<Ends>, result: i64, lanes: &mut Lanes<'_>) {
+        let Some(connection) = self.open.get_mut(key) else { return };
+        let (None, Some(ends)) = (connection.ends, taken_from) else { return };
+        connection.ends = Some(ends);
+        let (socket, accepted_ns) = (connection.socket, connection.accepted_ns);
+        let taken = connection.taken.wrapping_add(result.clamp(0, i64::from(u32::MAX)) as u32);
+        let early = self.arrivals.join(ends, socket, taken);
+        // What comes at a connection is of one that is known: it is told of with what came before it was accepted.
+        if let Some(first) = early.first().filter(|first| first.at_ns < accepted_ns) {
+            (connection.opened_ns, connection.lane) = (first.at_ns, first.lane);
+        }
+        self.tell_of(key, lanes);
+        for segment in early {
+            let flags = if segment.at_ns < accepted_ns { NOT_ACCEPTED } else { 0 };
+            lanes.push(ready(socket, segment, flags), &[], None);
+        }
+    }
+}
+
+/// The record of data that has come.
+fn ready(socket: u32, Segment { at_ns, lane, position }: Segment, flags: u8) -> Record {
+    let a = u64::from(socket) | u64::from(position) << 32;
+    Record { time_ns: at_ns, kind: Kind::SocketReady as u16, flags, lane, a, ..Record::default() }
+}
+
+impl Connection {
+    fn new(socket: u32, event: &Event<'_>) -> Self {
+        Self {
+            socket,
+            taken: 0,
+            sent: 0,
+            touched_ns: event.at_ns,
+            accepted_ns: event.at_ns,
+            opened_ns: event.at_ns,
+            lane: event.cpu.unwrap_or(0),
+            opening: Opening::Waits,
+            ends: None,
+        }
     }
 }
 
@@ -212,22 +372,24 @@ pub(crate) fn at(kind: Kind, socket: u32, position: u32, event: &Event<'_>) -> R
     }
 }
 
-/// Tells of a connection. Its addresses are not recorded: the other end is one of those that lead nowhere (RFC 6666),
-/// with the connection's number, so that no two look like the ends of one.
-pub(crate) fn open_socket((socket, flags): (u32, u8), event: &Event<'_>, lanes: &mut Lanes<'_>) {
-    let mut open = SocketOpen {
+/// A connection whose addresses are not recorded: the other end is one of those that lead nowhere (RFC 6666), with the
+/// connection's number, so that no two look like the ends of one.
+fn unknown(socket: u32) -> SocketOpen {
+    const DISCARD: u128 = 0x100 << 112;
+    SocketOpen {
         socket,
         receive_base: 0,
         send_base: 0,
         cookie: u64::from(socket),
         netns: 0,
         local: unknown_address(),
-        remote: unknown_address(),
-    };
-    if let Ok(remote) = format!("[100::{:x}:{:x}]:1", socket >> 16, socket & 0xffff).parse() {
-        open.remote = remote;
+        remote: socket_address(DISCARD | u128::from(socket), 1),
     }
-    let (record, payload) = open.write(event.at_ns, event.cpu.unwrap_or(0));
+}
+
+/// Tells of a connection whose addresses are not recorded.
+pub(crate) fn open_socket((socket, flags): (u32, u8), event: &Event<'_>, lanes: &mut Lanes<'_>) {
+    let (record, payload) = unknown(socket).write(event.at_ns, event.cpu.unwrap_or(0));
     lanes.push(Record { flags, ..record }, &payload, None);
 }
 

@@ -1,6 +1,7 @@
 //! What a reader has seen.
 
 use crate::event::shortened;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// Names of events that are counted each for itself; what is beyond is counted together.
@@ -61,18 +62,26 @@ pub struct Counts {
     pub host: Option<String>,
     /// CPUs that events came from.
     pub cpus: u32,
+    /// Events by name while a reader counts: a look into `events` for each event would cost as much as reading it.
+    pub(crate) counting: FxHashMap<Box<str>, u64>,
 }
 
 impl Counts {
     pub(crate) fn event(&mut self, name: &str) {
         let name = shortened(name);
-        if let Some(count) = self.events.get_mut(name) {
+        if let Some(count) = self.counting.get_mut(name) {
             *count += 1;
-        } else if self.events.len() < NAMES_MAX {
-            self.events.insert(name.to_owned(), 1);
+        } else if self.counting.len() < NAMES_MAX {
+            self.counting.insert(name.into(), 1);
         } else {
             self.of_further_names += 1;
         }
+    }
+
+    /// What a reader hands back at the end of its trace.
+    pub(crate) fn told(mut self) -> Self {
+        self.events.extend(std::mem::take(&mut self.counting).into_iter().map(|(name, count)| (name.into(), count)));
+        self
     }
 
     pub(crate) fn skip(&mut self, why: Skipped) {

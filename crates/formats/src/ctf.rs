@@ -11,6 +11,7 @@ mod tokens;
 mod tsdl;
 mod types;
 
+use crate::earliest::earliest;
 use crate::fields::meaning;
 use crate::{Counts, Event, Markers, ReadError, Skipped, Task, What};
 use decode::Told;
@@ -170,12 +171,17 @@ fn read_streams<R: std::io::Read + std::io::Seek>(
         stream.advance()?;
     }
     let at_ns = |stream: &Stream<'_, R>| stream.next.as_ref().map(|next| next.at_ns.unwrap_or(0));
-    // Few streams: a look at each is cheaper than a heap.
-    while let Some(first) = streams.iter_mut().filter(|one| one.next.is_some()).min_by_key(|one| at_ns(one)) {
-        tell(first, markers, &mut counts, &mut take);
-        first.advance()?;
+    while let Some((first, others_ns)) = earliest(streams.iter().map(at_ns)) {
+        loop {
+            let stream = &mut streams[first];
+            tell(stream, markers, &mut counts, &mut take);
+            stream.advance()?;
+            if at_ns(stream).is_none_or(|at_ns| at_ns >= others_ns) {
+                break;
+            }
+        }
     }
-    Ok(counts)
+    Ok(counts.told())
 }
 
 fn tell<R: std::io::Read + std::io::Seek>(

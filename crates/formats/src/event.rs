@@ -101,6 +101,24 @@ pub struct Disk {
     pub writes: Option<bool>,
 }
 
+/// An end of a TCP connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct End {
+    /// Its address of IPv6, or the one that stands for its address of IPv4 (RFC 4291, section 2.5.5.2).
+    pub address: u128,
+    /// Its port.
+    pub port: u16,
+}
+
+/// The two ends of a TCP connection, as one of them sees them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ends {
+    /// The one that the event is about.
+    pub local: End,
+    /// The other one.
+    pub remote: End,
+}
+
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What<'a> {
@@ -154,6 +172,29 @@ pub enum What<'a> {
     DiskBegins(Disk),
     /// A device is done with a request.
     DiskEnds(Disk),
+    /// A segment of TCP has come.
+    Arrives {
+        /// To which connection.
+        ends: Ends,
+        /// How many bytes of the stream it has.
+        bytes: u32,
+        /// The kernel's own name of the socket, where it is told.
+        socket: Option<u64>,
+    },
+    /// The kernel tells the owner of a socket, which it names so, that data is there.
+    Ready {
+        /// The kernel's own name of the socket.
+        socket: u64,
+    },
+    /// The running task takes bytes from a TCP connection.
+    Takes(Ends),
+    /// A TCP connection is in another state.
+    Tcp {
+        /// Which connection.
+        ends: Ends,
+        /// Whether it is over: the state is CLOSE.
+        is_over: bool,
+    },
     /// A request begins or ends here, by a pattern of the user's.
     Mark(Mark<'a>),
     /// A request is over, which the source tells whole.

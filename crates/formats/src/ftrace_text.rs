@@ -4,9 +4,11 @@
 
 use crate::event::{state_of_letters, writes};
 use crate::meaning::Meaning;
-use crate::{Call, Counts, Disk, Event, Markers, ReadError, Skipped, Task, What, Within, calls};
+use crate::words::{digits, last, split_last, split_once, text, trim_start};
+use crate::{Call, Counts, Disk, End, Ends, Event, Markers, ReadError, Skipped, Task, What, Within, calls};
 use std::borrow::Cow;
 use std::io::BufRead;
+use weir_wire::socket::{address_bits, socket_address_bits};
 
 /// Bytes of a line; a longer one is no event.
 const LINE_MAX: usize = 64 << 10;
@@ -25,7 +27,7 @@ pub fn read_ftrace_text(
         line.clear();
         let read = read_line(&mut input, &mut line).map_err(|source| ReadError::Io { at, source })?;
         if read == 0 {
-            return Ok(counts);
+            return Ok(counts.told());
         }
         at += read as u64;
         tell(&line, markers, &mut counts, &mut take);
@@ -53,7 +55,7 @@ pub(crate) fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> std::io
 }
 
 fn tell(line: &[u8], markers: &Markers, counts: &mut Counts, take: &mut impl FnMut(Event<'_>)) {
-    let text = String::from_utf8_lossy(line);
+    let text = text(line);
     let text = text.trim_end();
     if let Some(lost) = lost(text) {
         counts.lost += lost.events;
@@ -111,7 +113,7 @@ struct Lost {
 
 /// `CPU:1 [LOST 123 EVENTS]`, as ftrace and trace-cmd write it.
 fn lost(text: &str) -> Option<Lost> {
-    let rest = text.trim_start().strip_prefix("CPU:")?;
+    let rest = trim_start(text).strip_prefix("CPU:")?;
     let (cpu, rest) = rest.split_once(" [")?;
     let rest = rest.strip_prefix("LOST ")?.strip_suffix(']')?;
     let events = rest.split(' ').next()?.parse().unwrap_or(1);
@@ -140,7 +142,7 @@ impl<'a> Head<'a> {
     fn read(line: &'a str) -> Option<Self> {
         // A task's name may hold any of these characters, so the CPU's brackets are those that a time follows.
         let mut from = 0;
-        while let Some(found) = line[from..].find('[') {
+        while let Some(found) = memchr::memchr(b'[', &line.as_bytes()[from..]) {
             let open = from + found;
             if let Some(head) = Self::at(line, open) {
                 return Some(head);
@@ -151,27 +153,27 @@ impl<'a> Head<'a> {
     }
 
     fn at(line: &'a str, open: usize) -> Option<Self> {
-        let (cpu, rest) = line[open + 1..].split_once(']')?;
+        let (cpu, rest) = split_once(&line[open + 1..], "]", 0)?;
         let cpu = digits(cpu)? as u32;
-        let (task, process) = who(line[..open].trim())?;
+        let (task, process) = who(trim_start(&line[..open]).trim_end())?;
         // ftrace has flags between: interrupts off, a switch is needed, in an interrupt, how deep.
-        let mut words = rest.trim_start();
+        let mut words = trim_start(rest);
         let (mut at_ns, mut within) = (None, Within::NotTold);
         for _ in 0..2 {
-            let (word, after) = words.split_once(' ')?;
-            words = after.trim_start();
+            let (word, after) = split_once(words, " ", 0)?;
+            words = trim_start(after);
             if let Some(time) = word.strip_suffix(':') {
                 at_ns = time_ns(time);
                 break;
             }
             within = within_of(word);
         }
-        let (name, rest) = words.split_once(": ").or_else(|| Some((words.strip_suffix(':')?, "")))?;
+        let (name, rest) = split_once(words, ": ", 0).or_else(|| Some((words.strip_suffix(':')?, "")))?;
         // perf has the system before the name.
         let name = name.rsplit_once(':').map_or(name, |(_, name)| name);
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' || byte == b'.';
         (!name.is_empty() && name.bytes().all(is_word)).then_some(())?;
-        Some(Self { task, process, cpu, at_ns: at_ns?, name, rest: rest.trim_start(), within })
+        Some(Self { task, process, cpu, at_ns: at_ns?, name, rest: trim_start(rest), within })
     }
 }
 
@@ -191,7 +193,7 @@ fn who(text: &str) -> Option<(Option<Task<'_>>, Option<u32>)> {
         let (name, number) = text.trim_end().rsplit_once('-')?;
         return Some((Some(task(name, digits(number)?)), digits(process.trim()).map(|process| process as u32)));
     }
-    if let Some((name, numbers)) = text.rsplit_once(char::is_whitespace)
+    if let Some((name, numbers)) = split_last(text)
         && let Some((process, number)) = numbers.split_once('/')
         && let Some(process) = digits(process)
     {
@@ -202,18 +204,12 @@ fn who(text: &str) -> Option<(Option<Task<'_>>, Option<u32>)> {
     {
         return Some((Some(task(name, number)), None));
     }
-    let (name, number) = text.rsplit_once(char::is_whitespace)?;
+    let (name, number) = split_last(text)?;
     Some((Some(task(name, digits(number)?)), None))
 }
 
 fn task(name: &str, number: u64) -> Task<'_> {
     Task { number: number as u32, name: name.trim() }
-}
-
-/// A number of digits alone, as far as numbers of tasks and CPUs go.
-fn digits(text: &str) -> Option<u64> {
-    (!text.is_empty() && text.len() <= 10 && text.bytes().all(|byte| byte.is_ascii_digit()))
-        .then(|| text.parse().ok())?
 }
 
 /// Seconds with a fraction of up to nine digits, as nanoseconds.
@@ -234,6 +230,12 @@ fn meaning<'a>(name: &'a str, fields: &'a str, within: Within) -> Meaning<'a> {
         "task_rename" => renamed(fields),
         "block_rq_issue" => disk(fields).map(What::DiskBegins),
         "block_rq_complete" => disk(fields).map(What::DiskEnds),
+        "tcp_probe" => arrives(fields),
+        "tcp_rcv_space_adjust" => ends(fields).map(What::Takes),
+        "inet_sock_set_state" => {
+            let state = value(fields, " newstate=");
+            ends(fields).zip(state).map(|(ends, state)| What::Tcp { ends, is_over: state == "TCP_CLOSE" })
+        }
         "sys_enter" => raw_call(fields).map(What::CallBegins),
         "sys_exit" => raw_end(fields),
         _ => match (name.strip_prefix("sys_enter_"), name.strip_prefix("sys_exit_")) {
@@ -247,19 +249,23 @@ fn meaning<'a>(name: &'a str, fields: &'a str, within: Within) -> Meaning<'a> {
 
 /// What stands between two words; names of tasks may hold spaces, so it is the last place of the second that counts.
 fn between<'a>(text: &'a str, first: &str, second: &str) -> Option<&'a str> {
-    let begin = text.find(first)? + first.len();
-    let end = text[begin..].rfind(second)? + begin;
+    let begin = if text.starts_with(first) { 0 } else { text.find(first)? } + first.len();
+    let end = last(&text[begin..], second)? + begin;
     Some(&text[begin..end])
 }
 
-/// The word behind a key.
+/// The word behind the last place of a key, which begins with a blank.
 fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    let begin = text.rfind(key)? + key.len();
-    text[begin..].split([' ', ',', ')']).next()
+    Some(word(&text[last(text, key)? + key.len()..]))
+}
+
+fn word(text: &str) -> &str {
+    let end = memchr::memchr3(b' ', b',', b')', text.as_bytes());
+    &text[..end.unwrap_or(text.len())]
 }
 
 fn switch(text: &str) -> Option<What<'_>> {
-    let (from, to) = text.split_once(" ==> ")?;
+    let (from, to) = split_once(text, " ==> ", 3)?;
     if from.starts_with("prev_comm=") {
         let state = state_of_letters(value(from, " prev_state=")?)?;
         let name = between(from, "prev_comm=", " prev_pid=")?;
@@ -294,7 +300,7 @@ fn fork(text: &str) -> Option<What<'_>> {
 }
 
 fn renamed(text: &str) -> Option<What<'_>> {
-    let number = digits(value(&text[..text.find(" oldcomm=")?], "pid=")?)?;
+    let number = digits(word(text[..text.find(" oldcomm=")?].strip_prefix("pid=")?))?;
     let name = between(text, " newcomm=", " oom_score_adj=")?;
     Some(What::Named { task: task(name, number), process: None })
 }
@@ -311,6 +317,24 @@ fn disk(text: &str) -> Option<Disk> {
     Some(Disk { device, sector, sectors, writes: writes(operation) })
 }
 
+/// `family=AF_INET src=127.0.0.1:80 dest=127.0.0.1:50862 mark=0 data_len=84 …`, where `src` is the one of this host.
+fn arrives(text: &str) -> Option<What<'_>> {
+    let end = |key: &str| {
+        let (address, port) = socket_address_bits(value(text, key)?)?;
+        Some(End { address, port })
+    };
+    let ends = Ends { local: end(" src=")?, remote: end(" dest=")? };
+    Some(What::Arrives { ends, bytes: digits(value(text, " data_len=")?)? as u32, socket: None })
+}
+
+/// `… sport=80 dport=50862 saddr=127.0.0.1 daddr=127.0.0.1 saddrv6=::ffff:127.0.0.1 daddrv6=::ffff:127.0.0.1 …`
+fn ends(text: &str) -> Option<Ends> {
+    let end = |address: &str, port: &str| {
+        Some(End { address: address_bits(value(text, address)?)?, port: digits(value(text, port)?)? as u16 })
+    };
+    Some(Ends { local: end(" saddrv6=", " sport=")?, remote: end(" daddrv6=", " dport=")? })
+}
+
 fn named(name: &str) -> Call<'_> {
     Call { name, number: calls::number_of(name), first: None }
 }
@@ -319,7 +343,7 @@ fn called<'a>(name: &'a str, fields: &str) -> Call<'a> {
     // ftrace: sys_read(fd: 3, …; perf: fd: 0x00000003, …
     // The first argument is taken; each call has another name for it.
     let first =
-        fields.split(',').next().and_then(|argument| number(argument.rsplit(": ").next()?.trim_end_matches(')')));
+        fields.split(',').next().and_then(|argument| number(argument.rsplit(':').next()?.trim_end_matches(')')));
     Call { first, ..named(name) }
 }
 
@@ -334,7 +358,7 @@ fn raw_call(fields: &str) -> Option<Call<'static>> {
 
 /// `NR 0 = 5`
 fn raw_end(fields: &str) -> Option<What<'static>> {
-    let (number, result) = fields.strip_prefix("NR ")?.split_once(" = ")?;
+    let (number, result) = split_once(fields.strip_prefix("NR ")?, " = ", 1)?;
     let number = calls::number(number.trim().parse().ok()?);
     let call = Call { name: number.map_or("", calls::name_of), number, first: None };
     Some(What::CallEnds { call, result: result.split(' ').next()?.parse().ok()? })
@@ -342,7 +366,7 @@ fn raw_end(fields: &str) -> Option<What<'static>> {
 
 /// ftrace: `sys_read -> 0x5`; the others: `0x5`, behind which perf may have where it was.
 fn returned(fields: &str) -> Option<i64> {
-    let word = fields.split_once("-> ").map_or(fields, |(_, result)| result).split(' ').next()?;
+    let word = split_once(fields, "-> ", 1).map_or(fields, |(_, result)| result).split(' ').next()?;
     if let Some(hexadecimal) = word.strip_prefix("0x") {
         return u64::from_str_radix(hexadecimal, 16).ok().map(u64::cast_signed);
     }

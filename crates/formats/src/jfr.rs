@@ -74,7 +74,7 @@ pub fn read_jfr<R: Read + Seek>(
         reader.chunk(&head, at, &bytes, &mut take)?;
         at += head.size;
     }
-    Ok(reader.counts)
+    Ok(reader.counts.told())
 }
 
 /// What stands at a chunk's begin.

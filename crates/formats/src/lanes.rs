@@ -2,13 +2,14 @@
 
 use crate::Event;
 use crate::event::shortened;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use weir_trace::{Cost, Limits, Run, Source, StreamWriter, WriteError};
 use weir_wire::{Record, Slot};
 
 /// CPUs that have a lane of their own; what is said of others is counted.
 pub(crate) const CPUS_MAX: u32 = 8192;
-/// Records of a lane that wait for an earlier one: of some things it is known only later when they began.
+/// Records of a lane that wait for an earlier one, at least; twice as many at most. Of some things it is known only later when they began.
 const HELD_MAX: usize = 4096;
 /// Texts that records refer to; what is beyond is called by the last one.
 const TEXTS_MAX: usize = 1 << 15;
@@ -27,9 +28,11 @@ struct Held {
 #[derive(Debug)]
 struct Lane {
     stream: StreamWriter,
-    held: VecDeque<Held>,
+    held: Vec<Held>,
     /// The time of the last record that was written.
     written_ns: u64,
+    /// The texts that the stream has been told, by their numbers.
+    defined: Vec<bool>,
 }
 
 /// All lanes.
@@ -38,7 +41,7 @@ pub(crate) struct Lanes<'a> {
     run: &'a Run,
     lanes: Vec<Lane>,
     requests: Option<Lane>,
-    texts: HashMap<Box<str>, u32>,
+    texts: FxHashMap<Box<str>, u32>,
     /// By their numbers, of which the first is 1.
     numbered: Vec<Box<str>>,
     not_kept: BTreeMap<&'static str, u64>,
@@ -59,7 +62,7 @@ pub(crate) struct Written {
 
 impl<'a> Lanes<'a> {
     pub(crate) fn new(run: &'a Run) -> Self {
-        let (lanes, texts, numbered) = (Vec::new(), HashMap::new(), Vec::new());
+        let (lanes, texts, numbered) = (Vec::new(), FxHashMap::default(), Vec::new());
         let not_kept = BTreeMap::new();
         Self { run, lanes, requests: None, texts, numbered, not_kept, failed: None, span_ns: None }
     }
@@ -91,7 +94,7 @@ impl<'a> Lanes<'a> {
 
     fn open(&self, source: Source, lane: u32) -> Lane {
         let stream = self.run.stream(source, lane, Limits::default());
-        Lane { stream, held: VecDeque::new(), written_ns: 0 }
+        Lane { stream, held: Vec::new(), written_ns: 0, defined: Vec::new() }
     }
 
     /// The lane of a CPU.
@@ -181,28 +184,30 @@ impl Lane {
         if let Some(number) = text
             && let Some(text) = numbered.get(number as usize - 1)
         {
-            self.stream.define(number, text);
+            let needed = self.defined.len().max(number as usize + 1);
+            self.defined.resize(needed, false);
+            if !std::mem::replace(&mut self.defined[number as usize], true) {
+                self.stream.define(number, text);
+            }
         }
         record.time_ns = record.time_ns.max(self.written_ns);
-        let at = if self.held.back().is_none_or(|last| last.record.time_ns <= record.time_ns) {
-            self.held.len()
-        } else {
-            self.held.partition_point(|held| held.record.time_ns <= record.time_ns)
-        };
-        self.held.insert(at, Held { record, payload: payload.to_vec(), text });
-        if self.held.len() > HELD_MAX { self.write_first() } else { Ok(()) }
+        self.held.push(Held { record, payload: payload.to_vec(), text });
+        if self.held.len() >= 2 * HELD_MAX { self.write(HELD_MAX) } else { Ok(()) }
     }
 
-    fn write_first(&mut self) -> Result<(), WriteError> {
-        let Some(Held { record, payload, text }) = self.held.pop_front() else { return Ok(()) };
-        self.written_ns = record.time_ns;
-        self.stream.push(record, &payload, text)
+    /// Writes the earliest ones. They are sorted many at a time: to put each in its place would move all behind it.
+    fn write(&mut self, records: usize) -> Result<(), WriteError> {
+        // A stable sort keeps those of one time in the order in which they came.
+        self.held.sort_by_key(|held| held.record.time_ns);
+        for Held { record, payload, text } in self.held.drain(..records) {
+            self.written_ns = record.time_ns;
+            self.stream.push(record, &payload, text)?;
+        }
+        Ok(())
     }
 
     fn finish(mut self) -> Result<weir_trace::Written, WriteError> {
-        while !self.held.is_empty() {
-            self.write_first()?;
-        }
+        self.write(self.held.len())?;
         self.stream.finish()
     }
 }

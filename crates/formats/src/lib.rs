@@ -9,11 +9,13 @@
 //! in order that come out of it, and `run.rs` writes a run: `connections.rs` makes sockets of system calls,
 //! `requests.rs` requests of marks, `lanes.rs` a stream for each CPU.
 
+mod arrivals;
 mod calls;
 mod chrome_json;
 mod connections;
 mod counts;
 mod ctf;
+mod earliest;
 mod error;
 mod event;
 mod fields;
@@ -40,12 +42,13 @@ mod sorter;
 mod source;
 mod trace_dat;
 mod tracepoint;
+mod words;
 
 pub use chrome_json::read_chrome_json;
 pub use counts::{Counts, Skipped};
 pub use ctf::{read_ctf, read_ctf_bytes};
 pub use error::ReadError;
-pub use event::{Call, Disk, Edge, Event, Mark, Request, Stretch, Task, What, Within};
+pub use event::{Call, Disk, Edge, End, Ends, Event, Mark, Request, Stretch, Task, What, Within};
 pub use ftrace_text::read_ftrace_text;
 pub use jfr::read_jfr;
 pub use lines::{LinePattern, NoLinePattern, read_lines};

@@ -43,6 +43,11 @@ impl Markers {
         Self { begin: Some(begin), end: Some(end) }
     }
 
+    /// Whether no event marks anything.
+    pub(crate) fn are_none(&self) -> bool {
+        self.begin.is_none() && self.end.is_none()
+    }
+
     /// Whether an event of this name may mark something; `sched:NAME` is `NAME`, too.
     pub(crate) fn may_mark(&self, event: &str) -> bool {
         self.of(event).is_some()

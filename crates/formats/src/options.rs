@@ -9,6 +9,6 @@ pub struct Options {
     pub markers: Markers,
     /// The name of the tasks whose connections are served ones; without it all that are accepted.
     pub server: Option<String>,
-    /// The form of the lines of a text that no other format has.
+    /// The forms of the lines of a text that no other format has.
     pub lines: Option<LinePattern>,
 }

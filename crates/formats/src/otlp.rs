@@ -47,7 +47,7 @@ pub fn read_otlp_protobuf(input: impl Read, mut take: impl FnMut(Event<'_>)) -> 
             return Err(ReadError::wrong(at, "a resource's spans are damaged: they end within a field"));
         }
     }
-    Ok(counts)
+    Ok(counts.told())
 }
 
 fn span_of(bytes: &[u8]) -> Span<'_> {

@@ -3,7 +3,7 @@
 use crate::section::Section;
 use crate::tracepoint::{Told, Tracepoints};
 use crate::{Counts, Event, Markers, ReadError, Skipped, Task, What};
-use linux_perf_data::linux_perf_event_reader::{EventRecord, PerfClock, RecordType, SampleRecord};
+use linux_perf_data::linux_perf_event_reader::{EventRecord, PerfClock, RawData, RecordType, SampleRecord};
 use linux_perf_data::{Endianness, Feature, PerfFile, PerfFileReader, PerfFileRecord};
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
@@ -35,7 +35,7 @@ pub fn read_perf_data<R: Read + Seek>(
         let record = record_iter.next_record(&mut perf_file);
         let record = record.map_err(|error| ReadError::wrong(whole, format!("its records end early: {error}")))?;
         match record {
-            None => return Ok(counts),
+            None => return Ok(counts.told()),
             Some(PerfFileRecord::UserRecord(_)) => counts.skip(Skipped::Describing),
             Some(PerfFileRecord::EventRecord { attr_index, record }) => {
                 // Only what is used is parsed: the parser takes the word of records of mappings for their lengths.
@@ -148,7 +148,7 @@ fn told(
     if let Some(cpu) = sample.cpu {
         counts.on_cpu(cpu);
     }
-    let raw = sample.raw.map(|raw| raw.as_slice().into_owned());
+    let raw = sample.raw.as_ref().map(RawData::as_slice);
     let hit = raw.as_deref().and_then(|raw| tracepoints.hit(raw));
     let shown = hit.as_ref().map_or_else(|| name.unwrap_or("sample"), |hit| hit.name);
     counts.event(shown);

@@ -63,7 +63,7 @@ pub fn read_perfetto(
         *reader.counts.skipped.entry(Skipped::Unreferenced).or_default() += unended;
     }
     reader.counts.clock = Some(reader.clocks.name().to_owned());
-    Ok(reader.counts)
+    Ok(reader.counts.told())
 }
 
 struct Reader<'m> {

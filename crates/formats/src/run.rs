@@ -18,6 +18,8 @@ use weir_wire::{Kind, Record, text_slots};
 /// Tasks whose names are remembered, and requests to disks that are under way.
 const TASKS_MAX: usize = 1 << 20;
 const REQUESTS_MAX: usize = 1 << 16;
+/// Names of stretches whose texts are remembered; others' are made again each time.
+const PHASES_MAX: usize = 1 << 15;
 
 /// What came of a trace.
 #[derive(Debug)]
@@ -41,7 +43,7 @@ pub enum ImportError {
     /// No format begins so.
     #[error(
         "it is none of the formats that are read: perf.data, trace.dat, the text of ftrace, trace-cmd report and perf \
-         script, CTF, Perfetto's protobuf, Chrome's JSON, JFR, OTLP; of any other text name the form of its lines: --lines"
+         script, CTF, Perfetto's protobuf, Chrome's JSON, JFR, OTLP; of any other text name the form of its lines: --lines or --line-forms"
     )]
     Format,
     /// It holds no event.
@@ -80,6 +82,7 @@ pub fn import(file: &Path, directory: &Path, options: &Options, made: &Made<'_>)
     let outcome = read(input, format, options, |event| writing.take(&event));
     let by_tasks = writing.requests.are_by_tasks();
     let by_calls = writing.connections.count() > 0 && !by_tasks;
+    let arrivals = writing.connections.told();
     let written = writing.finish()?;
     let records = written.kernel.events + written.requests.map_or(0, |cost| cost.events);
     let rung = if by_calls { Some("system calls") } else { by_tasks.then_some("user probes") };
@@ -87,7 +90,7 @@ pub fn import(file: &Path, directory: &Path, options: &Options, made: &Made<'_>)
         Ok(counts) => (counts, None),
         Err(error) => (Counts::default(), Some(error)),
     };
-    note(&run, (&counts, format, rung), made, &written)?;
+    note(&run, (&counts, format, rung, arrivals), made, &written)?;
     match error {
         Some(error) => Err(ImportError::Read { error, records }),
         None if records == 0 => Err(ImportError::Empty),
@@ -97,7 +100,7 @@ pub fn import(file: &Path, directory: &Path, options: &Options, made: &Made<'_>)
 
 fn note(
     run: &Run,
-    (counts, format, rung): (&Counts, Format, Option<&str>),
+    (counts, format, rung, (found, missed)): (&Counts, Format, Option<&str>, (u64, u64)),
     made: &Made<'_>,
     written: &Written,
 ) -> Result<(), WriteError> {
@@ -111,11 +114,7 @@ fn note(
     let clock = counts.clock.as_deref().unwrap_or("a clock that it does not name");
     let mut notes = vec![format!("imported from {}, by {clock}", format.name())];
     if rung == Some("system calls") {
-        notes.push(
-            "the trace tells no arrivals: a request counts from the waking of the task that takes it, or from when it \
-             is taken; clients' addresses are not in it, and 100::N stands for its connection N"
-                .to_owned(),
-        );
+        notes.push(arrivals_in_words(found, missed));
     }
     let sources = [(Source::Kernel, Some(written.kernel)), (Source::Client, written.requests)];
     let (first_ns, last_ns) = written.span_ns;
@@ -139,6 +138,19 @@ fn note(
     Ok(())
 }
 
+/// How it is known when requests arrived.
+fn arrivals_in_words(found: u64, missed: u64) -> String {
+    const BY_CALLS: &str = "a request counts from the waking of the task that takes it, or from when it is taken";
+    if found == 0 {
+        return format!(
+            "the trace tells no arrivals: {BY_CALLS}; clients' addresses are not in it, and 100::N stands for its connection N"
+        );
+    }
+    let all = found + missed;
+    let others = if missed == 0 { String::new() } else { format!("; of the others {BY_CALLS}") };
+    format!("tcp:tcp_probe tells when data arrived of {found} of {all} times that data was taken{others}")
+}
+
 /// A task as it was named last.
 struct Known {
     name: Box<str>,
@@ -158,6 +170,8 @@ struct Writing<'a> {
     connections: Connections,
     requests: Requests,
     samples: Samples,
+    /// The texts that say a stretch's begin and its end, by its name.
+    phases: FxHashMap<Box<str>, [u32; 2]>,
     /// The task that runs on each CPU, by its switches: not every source tells it at each event.
     running: Vec<u32>,
     /// An event was seen from whose time on all is told.
@@ -173,6 +187,7 @@ impl<'a> Writing<'a> {
             connections: Connections::new(server),
             requests: Requests::default(),
             samples: Samples::default(),
+            phases: FxHashMap::default(),
             running: Vec::new(),
             has_begun: false,
         }
@@ -210,8 +225,14 @@ impl<'a> Writing<'a> {
             What::Named { task, process } => self.name(event, task, process),
             What::DiskBegins(disk) => self.begin(event, disk),
             What::DiskEnds(disk) => self.end(event, disk),
+            What::Arrives { ends, bytes, socket } => {
+                self.connections.arrives(event, ends, (bytes, socket), &mut self.lanes);
+            }
+            What::Ready { socket } => self.connections.ready(event, socket, &mut self.lanes),
+            What::Takes(ends) => self.connections.takes(running, ends),
+            What::Tcp { ends, is_over } => self.connections.tcp(ends, is_over),
             What::Lost(events) => self.lanes.lose(event, events),
-            What::CallBegins(call) => self.connections.begins(running, call, &mut self.lanes),
+            What::CallBegins(call) => self.connections.begins(event, running, call, &mut self.lanes),
             What::CallEnds { call, result } => self.call_ends(event, call, result),
             What::Mark(mark) => self.mark(event, mark),
             What::Request(request) => Requests::whole(event, request, &mut self.lanes),
@@ -282,13 +303,27 @@ impl<'a> Writing<'a> {
     /// A stretch of a task's time is a phase of its work.
     fn stretch(&mut self, event: &Event<'_>, stretch: Stretch<'_>) {
         let Some(task) = event.task else { return self.lanes.skip("stretches of which task is not told") };
-        for (at_ns, roles) in [(stretch.begun_ns, PHASE), (event.at_ns, END)] {
-            let point = ProbePoint { server: "import".to_owned(), name: stretch.name.to_owned(), roles };
-            let text = self.lanes.text(&point.write());
+        let texts = self.phase(stretch.name);
+        for (at_ns, text) in [stretch.begun_ns, event.at_ns].into_iter().zip(texts) {
             let (a, b) = (u64::from(task), u64::from(text));
             let hit = Record { time_ns: at_ns, flags: BY_APPLICATION, a, b, ..record(Kind::ProbeHit, event) };
             self.lanes.push(hit, &[], Some(text));
         }
+    }
+
+    /// The texts of a phase's begin and end.
+    fn phase(&mut self, name: &str) -> [u32; 2] {
+        if let Some(known) = self.phases.get(name) {
+            return *known;
+        }
+        let texts = [PHASE, END].map(|roles| {
+            let point = ProbePoint { server: "import".to_owned(), name: name.to_owned(), roles };
+            self.lanes.text(&point.write())
+        });
+        if self.phases.len() < PHASES_MAX {
+            self.phases.insert(shortened(name).into(), texts);
+        }
+        texts
     }
 
     /// Tells a task's name, if it is another one than before.
@@ -353,6 +388,7 @@ impl<'a> Writing<'a> {
     fn finish(mut self) -> Result<Written, WriteError> {
         self.disks.iter().for_each(|_| self.lanes.skip("requests to disks whose end is not there"));
         self.requests.finish(&mut self.lanes);
+        self.connections.finish(&mut self.lanes);
         self.lanes.finish()
     }
 }

@@ -71,6 +71,13 @@ impl<'a> Section<'a> {
 
 /// A number of at most eight bytes.
 pub(crate) fn unsigned(bytes: &[u8], is_big_endian: bool) -> u64 {
+    // Most numbers of a trace: readers ask for several of each event.
+    match (bytes, is_big_endian) {
+        ([a, b], false) => return u64::from(u16::from_le_bytes([*a, *b])),
+        ([a, b, c, d], false) => return u64::from(u32::from_le_bytes([*a, *b, *c, *d])),
+        ([a, b, c, d, e, f, g, h], false) => return u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h]),
+        _ => {}
+    }
     let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
     if is_big_endian { bytes.iter().fold(0, add) } else { bytes.iter().rev().fold(0, add) }
 }

@@ -1,11 +1,10 @@
 //! Events in the order of time, of a source that tells them somewhat out of it.
 
-use crate::{Call, Counts, Disk, Edge, Event, Mark, ReadError, Request, Skipped, Stretch, Task, What, Within};
+use crate::{Call, Counts, Disk, Edge, Ends, Event, Mark, ReadError, Request, Skipped, Stretch, Task, What, Within};
 use rustc_hash::FxHashMap;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
-/// Events that wait for earlier ones; Perfetto's are out of order by what the kernel gathers in a quarter of a second.
+/// Events that wait for earlier ones, at least; twice as many at most. Perfetto's are out of order by what the kernel
+/// gathers in a quarter of a second.
 const HELD_MAX: usize = 1 << 17;
 /// Names that are told apart while they wait.
 const NAMES_MAX: usize = 1 << 20;
@@ -37,6 +36,10 @@ enum KeptWhat {
     CallEnds { name: Name, number: Option<u16>, result: i64 },
     DiskBegins(Disk),
     DiskEnds(Disk),
+    Arrives { ends: Ends, bytes: u32, socket: Option<u64> },
+    Ready { socket: u64 },
+    Takes(Ends),
+    Tcp { ends: Ends, is_over: bool },
     Mark { edge: Edge, key: Option<Name>, name: Option<Name> },
     Request { begun_ns: u64, name: Name, status: Option<u16>, has_failed: bool },
     Stretch { begun_ns: u64, name: Name },
@@ -98,6 +101,10 @@ impl Names {
             }
             What::DiskBegins(disk) => KeptWhat::DiskBegins(disk),
             What::DiskEnds(disk) => KeptWhat::DiskEnds(disk),
+            What::Arrives { ends, bytes, socket } => KeptWhat::Arrives { ends, bytes, socket },
+            What::Ready { socket } => KeptWhat::Ready { socket },
+            What::Takes(ends) => KeptWhat::Takes(ends),
+            What::Tcp { ends, is_over } => KeptWhat::Tcp { ends, is_over },
             What::Mark(Mark { edge, key, name }) => {
                 KeptWhat::Mark { edge, key: key.map(|key| self.keep(key)), name: name.map(|name| self.keep(name)) }
             }
@@ -127,6 +134,10 @@ impl Names {
             }
             KeptWhat::DiskBegins(disk) => What::DiskBegins(disk),
             KeptWhat::DiskEnds(disk) => What::DiskEnds(disk),
+            KeptWhat::Arrives { ends, bytes, socket } => What::Arrives { ends, bytes, socket },
+            KeptWhat::Ready { socket } => What::Ready { socket },
+            KeptWhat::Takes(ends) => What::Takes(ends),
+            KeptWhat::Tcp { ends, is_over } => What::Tcp { ends, is_over },
             KeptWhat::Mark { edge, key, name } => {
                 What::Mark(Mark { edge, key: key.map(|key| self.text(key)), name: name.map(|name| self.text(name)) })
             }
@@ -141,8 +152,61 @@ impl Names {
     }
 }
 
-/// Time, and the order in which the source told it; then where the event is kept.
-type Place = Reverse<(u64, u64, usize)>;
+/// Events that wait, in the order in which the source told them. They are sorted when there are twice as many as have to
+/// wait, and the earlier half is handed out: a source is nearly in order, so that a sort that takes what is in order as
+/// it is costs less than a heap does.
+#[derive(Default)]
+struct Waiting {
+    names: Names,
+    /// Times, and where the event is kept.
+    order: Vec<(u64, u32)>,
+    kept: Vec<Kept>,
+    free: Vec<u32>,
+    /// The time of what was handed out last.
+    last_ns: u64,
+    late: u64,
+}
+
+impl Waiting {
+    fn push(&mut self, event: Event<'_>) {
+        let Event { at_ns, cpu, task, process, what } = event;
+        if at_ns < self.last_ns && at_ns != 0 {
+            self.late += 1;
+            return;
+        }
+        let event = Kept { cpu, task, process, what: self.names.keep_what(what) };
+        let place = self.free.pop().unwrap_or(self.kept.len() as u32);
+        match self.kept.get_mut(place as usize) {
+            Some(room) => *room = event,
+            None => self.kept.push(event),
+        }
+        self.order.push((at_ns, place));
+    }
+
+    /// Hands out the earliest ones.
+    fn hand_out(&mut self, events: usize, take: &mut impl FnMut(Event<'_>)) {
+        // By the time alone: a stable sort keeps those of one time in the order of the source.
+        self.order.sort_by_key(|(at_ns, _)| *at_ns);
+        for (at_ns, place) in self.order.drain(..events) {
+            self.last_ns = self.last_ns.max(at_ns);
+            let Kept { cpu, task, process, what } = self.kept[place as usize];
+            take(Event { at_ns, cpu, task, process, what: self.names.what(what) });
+            self.free.push(place);
+        }
+        if self.names.texts.len() > NAMES_MAX / 2 || self.names.bytes > NAME_BYTES_MAX / 2 {
+            self.forget_names();
+        }
+    }
+
+    /// Keeps the names alone that events have which wait: each request may have a key of its own.
+    fn forget_names(&mut self) {
+        let before = std::mem::take(&mut self.names);
+        for (_, place) in &self.order {
+            let kept = &mut self.kept[*place as usize];
+            kept.what = self.names.keep_what(before.what(kept.what));
+        }
+    }
+}
 
 /// Hands out what a reader hands out in the order of time, as far as [`HELD_MAX`] events reach; what is later still is
 /// counted as lost.
@@ -150,44 +214,19 @@ pub(crate) fn sorted(
     mut take: impl FnMut(Event<'_>),
     read: impl FnOnce(&mut dyn FnMut(Event<'_>)) -> Result<Counts, ReadError>,
 ) -> Result<Counts, ReadError> {
-    let (mut names, mut order) = (Names::default(), BinaryHeap::<Place>::new());
-    let (mut kept, mut free): (Vec<Kept>, Vec<usize>) = (Vec::new(), Vec::new());
-    let (mut told, mut last_ns, mut late) = (0u64, 0u64, 0u64);
+    let mut waiting = Waiting::default();
     let outcome = read(&mut |event| {
-        if event.at_ns < last_ns && event.at_ns != 0 {
-            late += 1;
-            return;
-        }
-        let Event { at_ns, cpu, task, process, what } = event;
-        let event = Kept { cpu, task, process, what: names.keep_what(what) };
-        let place = free.pop().unwrap_or(kept.len());
-        match kept.get_mut(place) {
-            Some(room) => *room = event,
-            None => kept.push(event),
-        }
-        order.push(Reverse((at_ns, told, place)));
-        told += 1;
-        if order.len() > HELD_MAX
-            && let Some(Reverse((at_ns, _, place))) = order.pop()
-        {
-            last_ns = last_ns.max(at_ns);
-            hand(&names, at_ns, kept[place], &mut take);
-            free.push(place);
+        waiting.push(event);
+        if waiting.order.len() >= 2 * HELD_MAX {
+            waiting.hand_out(HELD_MAX, &mut take);
         }
     });
-    while let Some(Reverse((at_ns, _, place))) = order.pop() {
-        hand(&names, at_ns, kept[place], &mut take);
-    }
+    waiting.hand_out(waiting.order.len(), &mut take);
     let mut counts = outcome?;
-    if late > 0 {
-        *counts.skipped.entry(Skipped::Late).or_default() += late;
+    if waiting.late > 0 {
+        *counts.skipped.entry(Skipped::Late).or_default() += waiting.late;
     }
     Ok(counts)
-}
-
-fn hand(names: &Names, at_ns: u64, kept: Kept, take: &mut impl FnMut(Event<'_>)) {
-    let Kept { cpu, task, process, what } = kept;
-    take(Event { at_ns, cpu, task, process, what: names.what(what) });
 }
 
 #[cfg(test)]
@@ -213,17 +252,31 @@ mod tests {
 
     #[test]
     fn what_comes_too_late_is_counted_and_not_told() {
-        let mut last_ns = 0;
+        let (mut last_ns, mut told) = (0, 0);
         let read = |take: &mut dyn FnMut(Event<'_>)| {
-            (0..HELD_MAX as u64 + 10).for_each(|number| take(at(1_000 + number)));
-            take(at(5));
+            (0..2 * HELD_MAX as u64 - 1).for_each(|number| take(at(1_000 + number)));
+            // As many are held as this one is early by.
+            take(at(500));
+            take(at(600));
             Ok(Counts::default())
         };
         let take = |event: Event<'_>| {
             assert!(event.at_ns >= last_ns, "{} after {last_ns}", event.at_ns);
-            last_ns = event.at_ns;
+            (last_ns, told) = (event.at_ns, told + 1);
         };
         let counts = sorted(take, read).expect("it is read");
-        assert_eq!(counts.skipped.get(&Skipped::Late), Some(&1));
+        assert_eq!((counts.skipped.get(&Skipped::Late), told), (Some(&1), 2 * HELD_MAX));
+    }
+
+    #[test]
+    fn names_that_no_event_has_any_more_make_room_for_others() {
+        let (count, mut told) = (NAMES_MAX as u64 + 1, 0);
+        let read = |take: &mut dyn FnMut(Event<'_>)| {
+            (0..count).for_each(|number| take(Event { what: What::Other(&number.to_string()), ..at(number) }));
+            Ok(Counts::default())
+        };
+        let take = |event: Event<'_>| told += u64::from(event.what == What::Other(&event.at_ns.to_string()));
+        sorted(take, read).expect("it is read");
+        assert_eq!(told, count);
     }
 }

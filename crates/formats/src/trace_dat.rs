@@ -1,5 +1,6 @@
 //! `trace.dat`, as `trace-cmd record` writes it: trace-cmd.dat.v6(5) and trace-cmd.dat.v7(5).
 
+use crate::earliest::earliest;
 use crate::ring_page::{RingEvent, RingPage};
 use crate::section::Section;
 use crate::tracepoint::{Told, Tracepoints};
@@ -88,12 +89,17 @@ pub fn read_trace_dat<R: Read + Seek>(
         lane.advance(&mut file)?;
         lanes.push(lane);
     }
-    // Few CPUs: a look at each is cheaper than a heap.
-    while let Some(lane) = lanes.iter_mut().filter(|lane| lane.event.is_some()).min_by_key(|lane| lane.at_ns()) {
-        lane.tell((&described.tracepoints, markers), &mut counts, &mut take);
-        lane.advance(&mut file)?;
+    while let Some((first, others_ns)) = earliest(lanes.iter().map(Lane::at_ns)) {
+        loop {
+            let lane = &mut lanes[first];
+            lane.tell((&described.tracepoints, markers), &mut counts, &mut take);
+            lane.advance(&mut file)?;
+            if lane.at_ns().is_none_or(|at_ns| at_ns >= others_ns) {
+                break;
+            }
+        }
     }
-    Ok(counts)
+    Ok(counts.told())
 }
 
 /// The header of versions up to 6, which perf.data has in it, too: descriptions of tracepoints, and where it ends.
@@ -440,8 +446,8 @@ impl Lane {
         }
     }
 
-    fn at_ns(&self) -> u64 {
-        self.event.map_or(u64::MAX, |event| event.at_ns)
+    fn at_ns(&self) -> Option<u64> {
+        self.event.map(|event| event.at_ns)
     }
 
     /// Goes to the next event; there is none at the end.

@@ -2,14 +2,21 @@
 
 use crate::event::{state_of_number, writes};
 use crate::section::unsigned;
-use crate::{Call, Disk, Mark, Markers, Task, What, Within, calls};
+use crate::{Call, Disk, End, Ends, Mark, Markers, Task, What, Within, calls};
+use rustc_hash::FxHashMap;
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 /// Tracepoints of a trace; a kernel has some 3,000.
 const TRACEPOINTS_MAX: usize = 1 << 16;
 /// Fields of a tracepoint.
 const FIELDS_MAX: usize = 256;
+
+/// Families of addresses, a state of TCP (Linux, `include/linux/socket.h`, `include/net/tcp_states.h`), and what stands
+/// before an address of IPv4 in one of IPv6.
+const AF_INET: u64 = 2;
+const AF_INET6: u64 = 10;
+const TCP_CLOSE: i64 = 7;
+const MAPPED: u128 = 0xffff << 32;
 
 /// Where a field lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +67,22 @@ enum Rule {
     },
     DiskBegins(Request),
     DiskEnds(Request),
+    /// The ends as the kernel's `sockaddr`, each with its port in it, and the port of this host.
+    Arrives {
+        one: Field,
+        other: Field,
+        port: Field,
+        bytes: Field,
+        socket: Option<Field>,
+    },
+    Ready {
+        socket: Field,
+    },
+    Takes(Addresses),
+    Tcp {
+        addresses: Addresses,
+        state: Field,
+    },
     /// No rule has its name, or a field that its meaning needs is not in its description.
     None {
         is_known: bool,
@@ -72,6 +95,15 @@ struct Request {
     sector: Field,
     sectors: Field,
     operation: Field,
+}
+
+/// The ends of a connection, by addresses of IPv6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Addresses {
+    local: Field,
+    local_port: Field,
+    remote: Field,
+    remote_port: Field,
 }
 
 /// A tracepoint as its trace describes it.
@@ -106,17 +138,20 @@ pub(crate) enum Told<'a> {
 /// The tracepoints of a trace, by their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Tracepoints {
-    by_number: HashMap<u16, Tracepoint>,
+    by_number: FxHashMap<u16, Tracepoint>,
     is_big_endian: bool,
 }
 
 impl Tracepoints {
     pub(crate) fn new(is_big_endian: bool) -> Self {
-        Self { by_number: HashMap::new(), is_big_endian }
+        Self { by_number: FxHashMap::default(), is_big_endian }
     }
 
     /// Hands out the mark that a hit is, if it is one.
     pub(crate) fn mark(&self, bytes: &[u8], markers: &Markers, take: impl FnOnce(Mark<'_>)) {
+        if markers.are_none() {
+            return;
+        }
         let number = bytes.get(..2).map(|bytes| unsigned(bytes, self.is_big_endian) as u16);
         let Some(tracepoint) = number.and_then(|number| self.by_number.get(&number)) else { return };
         if !markers.may_mark(&tracepoint.name) {
@@ -199,6 +234,33 @@ impl<'a> Data<'a> {
         })
     }
 
+    fn bytes(self, field: Field) -> Option<&'a [u8]> {
+        self.bytes.get(field.offset..field.offset.checked_add(field.size)?)
+    }
+
+    /// An address of IPv6 and a port beside it.
+    fn end(self, address: Field, port: Field) -> Option<End> {
+        let address = u128::from_be_bytes(self.bytes(address)?.try_into().ok()?);
+        Some(End { address, port: self.number(port)? as u16 })
+    }
+
+    fn ends(self, addresses: Addresses) -> Option<Ends> {
+        let Addresses { local, local_port, remote, remote_port } = addresses;
+        Some(Ends { local: self.end(local, local_port)?, remote: self.end(remote, remote_port)? })
+    }
+
+    /// `struct sockaddr_in` or `struct sockaddr_in6`, whose ports and addresses are big-endian in all traces.
+    fn socket_address(self, field: Field) -> Option<End> {
+        let bytes = self.bytes(field)?;
+        let port = u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?);
+        let address = match unsigned(bytes.get(..2)?, self.is_big_endian) {
+            AF_INET => MAPPED | u128::from(u32::from_be_bytes(bytes.get(4..8)?.try_into().ok()?)),
+            AF_INET6 => u128::from_be_bytes(bytes.get(8..24)?.try_into().ok()?),
+            _ => return None,
+        };
+        Some(End { address, port })
+    }
+
     /// A field of any sort as text.
     fn shown(self, field: Field) -> Option<Cow<'a, str>> {
         if field.is_text || field.is_elsewhere {
@@ -245,6 +307,18 @@ impl<'a> Data<'a> {
             }
             Rule::DiskBegins(request) => What::DiskBegins(self.disk(request)?),
             Rule::DiskEnds(request) => What::DiskEnds(self.disk(request)?),
+            Rule::Arrives { one, other, port, bytes, socket } => {
+                let socket = socket.and_then(|socket| self.number(socket)).map(i64::cast_unsigned);
+                let (one, other) = (self.socket_address(one)?, self.socket_address(other)?);
+                let port = self.number(port)? as u16;
+                let (local, remote) = if one.port == port { (one, other) } else { (other, one) };
+                What::Arrives { ends: Ends { local, remote }, bytes: self.number(bytes)? as u32, socket }
+            }
+            Rule::Ready { socket } => What::Ready { socket: self.number(socket)?.cast_unsigned() },
+            Rule::Takes(addresses) => What::Takes(self.ends(addresses)?),
+            Rule::Tcp { addresses, state } => {
+                What::Tcp { ends: self.ends(addresses)?, is_over: self.number(state)? == TCP_CLOSE }
+            }
             Rule::None { .. } => return None,
         })
     }
@@ -305,11 +379,36 @@ fn rule(name: &str, fields: &[(String, Field)]) -> Rule {
         "block_rq_complete" => request(fields).map(Rule::DiskEnds),
         "sys_enter" => of("id").map(|number| Rule::CallBegins { number: Some(number), first: first_of_all(fields) }),
         "sys_exit" => of("id").zip(of("ret")).map(|(number, result)| Rule::CallEnds { number: Some(number), result }),
+        "tcp_probe" => arrives(fields),
+        "sk_data_ready" => of("skaddr").map(|socket| Rule::Ready { socket }),
+        "tcp_rcv_space_adjust" => addresses(fields).map(Rule::Takes),
+        "inet_sock_set_state" => {
+            addresses(fields).zip(of("newstate")).map(|(addresses, state)| Rule::Tcp { addresses, state })
+        }
         _ if name.starts_with("sys_enter_") => Some(Rule::CallBegins { number: None, first: first_argument(fields) }),
         _ if name.starts_with("sys_exit_") => of("ret").map(|result| Rule::CallEnds { number: None, result }),
         _ => return Rule::None { is_known: false },
     };
     known.unwrap_or(Rule::None { is_known: true })
+}
+
+fn arrives(fields: &[(String, Field)]) -> Option<Rule> {
+    Some(Rule::Arrives {
+        one: find(fields, "saddr")?,
+        other: find(fields, "daddr")?,
+        port: find(fields, "sport")?,
+        bytes: find(fields, "data_len")?,
+        socket: find(fields, "skaddr"),
+    })
+}
+
+fn addresses(fields: &[(String, Field)]) -> Option<Addresses> {
+    Some(Addresses {
+        local: find(fields, "saddr_v6")?,
+        local_port: find(fields, "sport")?,
+        remote: find(fields, "daddr_v6")?,
+        remote_port: find(fields, "dport")?,
+    })
 }
 
 fn switch(fields: &[(String, Field)]) -> Option<Rule> {

@@ -6,9 +6,12 @@ use std::fmt::Write;
 use std::io::{Cursor, Read};
 use std::path::Path;
 use weir_formats::{
-    Counts, Event, Markers, ReadError, Skipped, What, read_chrome_json, read_ctf_bytes, read_ftrace_text, read_jfr,
-    read_otlp_json, read_otlp_protobuf, read_perf_data, read_perfetto, read_trace_dat,
+    Counts, Event, Made, Markers, Options, ReadError, Skipped, What, import, read_chrome_json, read_ctf_bytes,
+    read_ftrace_text, read_jfr, read_otlp_json, read_otlp_protobuf, read_perf_data, read_perfetto, read_trace_dat,
 };
+use weir_trace::RunReader;
+use weir_wire::Kind;
+use weir_wire::socket::{NOT_ACCEPTED, SocketOpen};
 
 /// Files that are damaged and read.
 const ROUNDS: usize = 60;
@@ -318,4 +321,77 @@ fn damaged_bytes_end_in_an_error_or_in_other_events_and_never_in_a_panic() {
             drop(outcome);
         }
     }
+}
+
+/// Lines as `perf script` prints them: two connections, of which the second client's is on another host, and two requests.
+fn tcp_lines() -> String {
+    let ends = |port: u16, client: &str| {
+        format!(
+            "family=AF_INET sport=80 dport={port} saddr=192.0.2.1 daddr={client} saddrv6=::ffff:192.0.2.1 daddrv6=::ffff:{client}"
+        )
+    };
+    let (own, far) = (ends(5_000, "192.0.2.1"), ends(5_001, "203.0.113.9"));
+    let probe = |port: u16, client: &str, bytes: u32| {
+        format!(
+            "tcp:tcp_probe: family=AF_INET src=192.0.2.1:80 dest={client}:{port} mark=0 data_len={bytes} snd_nxt=0x1"
+        )
+    };
+    let (first, second, none) =
+        (probe(5_000, "192.0.2.1", 84), probe(5_001, "203.0.113.9", 40), probe(5_000, "192.0.2.1", 0));
+    let call = |descriptor: u32, at: u32, tcp: &str, bytes: u32| {
+        format!(
+            "nginx 10/10 [001] 1.{at:09}: syscalls:sys_enter_recvfrom: fd: {descriptor:#010x}, ubuf: 0x1\n\
+             nginx 10/10 [001] 1.{:09}: tcp:tcp_rcv_space_adjust: {tcp} sock_cookie=1\n\
+             nginx 10/10 [001] 1.{:09}: syscalls:sys_exit_recvfrom: {bytes:#x}\n",
+            at + 1,
+            at + 2
+        )
+    };
+    [
+        format!("curl 90/90 [000] 1.000001000: sock:inet_sock_set_state: {own} oldstate=TCP_SYN_RECV newstate=TCP_ESTABLISHED\n"),
+        format!("curl 90/90 [000] 1.000002000: {first}\n"),
+        "nginx 10/10 [001] 1.000003000: syscalls:sys_enter_accept4: fd: 0x00000004, upeer: 0x0\n".to_owned(),
+        "nginx 10/10 [001] 1.000003500: syscalls:sys_exit_accept4: 0x9\n".to_owned(),
+        call(9, 4_000, &own, 84),
+        "nginx 10/10 [001] 1.000005000: syscalls:sys_enter_accept4: fd: 0x00000004, upeer: 0x0\n".to_owned(),
+        "nginx 10/10 [001] 1.000005500: syscalls:sys_exit_accept4: 0xa\n".to_owned(),
+        format!("curl 90/90 [000] 1.000006000: {second}\n"),
+        format!("curl 90/90 [000] 1.000006100: {none}\n"),
+        format!("curl 90/90 [000] 1.000006500: {first}\n"),
+        call(10, 7_000, &far, 40),
+        call(9, 8_000, &own, 84),
+    ]
+    .concat()
+}
+
+#[test]
+fn requests_arrive_when_tcp_tells_it_and_connections_have_their_ends() {
+    let folder = std::env::temp_dir().join(format!("weir-formats-arrivals-{}", std::process::id()));
+    let (trace, run) = (folder.join("trace.txt"), folder.join("run"));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(&trace, tcp_lines()).expect("it is written");
+    let made = Made { version: "test", command: Vec::new() };
+    let imported = import(&trace, &run, &Options::default(), &made).expect("it is read");
+    assert!(imported.not_kept.is_empty() && imported.counts.skipped.is_empty(), "{imported:?}");
+    let (mut arrivals, mut opened) = (Vec::new(), Vec::new());
+    RunReader::open(&run).expect("a run").merge().each(|told| {
+        let (socket, position) = told.record.a_halves();
+        if told.record.kind == Kind::SocketReady as u16 {
+            arrivals.push((told.record.time_ns - 1_000_000_000, socket, position, told.record.flags));
+        }
+        if let Some(open) = SocketOpen::read(&told.record, told.payload) {
+            opened.push(open);
+            assert!(arrivals.iter().all(|(_, socket, ..)| *socket != open.socket), "it is told of before what comes");
+        }
+        true
+    });
+    let notes = std::fs::read_to_string(run.join("manifest.jsonl")).expect("a manifest");
+    std::fs::remove_dir_all(&folder).expect("it is removed");
+    // The first data came before their connection was accepted.
+    assert_eq!(arrivals, [(2_000, 1, 84, NOT_ACCEPTED), (6_000, 2, 40, 0), (6_500, 1, 168, 0)]);
+    let ends: Vec<_> = opened.iter().map(|open| (open.local.to_string(), open.remote.port())).collect();
+    assert_eq!(ends, [("192.0.2.1:80".to_owned(), 5_000), ("192.0.2.1:80".to_owned(), 5_001)]);
+    assert_eq!(opened[0].remote.to_string(), "192.0.2.1:5000");
+    assert!(opened[1].remote.to_string().starts_with("[fd77:6569:7200:0:"), "{}", opened[1].remote);
+    assert!(notes.contains("tells when data arrived of 3 of 3"), "{notes}");
 }

@@ -177,6 +177,27 @@ pub fn client_words(address: IpAddr) -> String {
     }
 }
 
+/// The address of IPv6 with these bits, or the one of IPv4 that it stands for, and a port.
+#[must_use]
+pub fn socket_address(bits: u128, port: u16) -> SocketAddr {
+    SocketAddr::new(address_from_words((bits >> 64) as u64, bits as u64), port)
+}
+
+/// The bits of an address that is written out, as one of IPv6; none of what is no address.
+#[must_use]
+pub fn address_bits(text: &str) -> Option<u128> {
+    let [high, low] = address_words(text.parse().ok()?);
+    Some(u128::from(high) << 64 | u128::from(low))
+}
+
+/// The same of an address with its port, `127.0.0.1:80` or `[::1]:80`.
+#[must_use]
+pub fn socket_address_bits(text: &str) -> Option<(u128, u16)> {
+    let address: SocketAddr = text.parse().ok()?;
+    let [high, low] = address_words(address.ip());
+    Some((u128::from(high) << 64 | u128::from(low), address.port()))
+}
+
 /// An address that stands for "unknown".
 #[must_use]
 pub fn unknown_address() -> SocketAddr {
@@ -210,6 +231,8 @@ mod tests {
             let (record, slots) = open.write(7, 1);
             prop_assert_eq!(SocketOpen::read(&record, &slots), Some(open));
             prop_assert_eq!(SocketOpen::read(&record, &slots[..1]), None);
+            let (bits, port) = socket_address_bits(&plain(local).to_string()).expect("an address");
+            prop_assert_eq!((socket_address(bits, port), address_bits(&local.ip().to_string())), (plain(local), Some(bits)));
         }
     }
 }

@@ -77,3 +77,12 @@ static LINES: LazyLock<LinePattern> = LazyLock::new(|| {
 pub fn trace_lines(input: &[u8]) {
     check(input, |take| read_lines(input, &LINES, &markers(), take));
 }
+
+/// Reads any text as forms of lines, and lines by what it says.
+pub fn line_forms(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let Ok(forms) = LinePattern::from_toml(text) else { return };
+    let markers = forms.markers().cloned().unwrap_or_default();
+    let lines = b"12.5 worker 42 took a1 /item\n12501 done a1\n\xff 7 begin cpu=1 nginx/42 id=7\n";
+    check(lines, |take| read_lines(&lines[..], &forms, &markers, take));
+}

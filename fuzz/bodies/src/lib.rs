@@ -46,7 +46,9 @@ pub use configuration::{arm_directives, server_configuration, sql, weir_configur
 pub use directory::directory_manifest;
 pub use dropin::dropin_arguments;
 pub use exporters::exporter_answers;
-pub use formats::{foreign_trace, trace_chrome_json, trace_ctf, trace_jfr, trace_lines, trace_otlp, trace_perfetto};
+pub use formats::{
+    foreign_trace, line_forms, trace_chrome_json, trace_ctf, trace_jfr, trace_lines, trace_otlp, trace_perfetto,
+};
 pub use gateways::{cgi_response, fastcgi_response};
 pub use handed_on::handed_on;
 pub use imports::{caddyfile, htaccess, nginx_configuration};

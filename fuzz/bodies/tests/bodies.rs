@@ -81,7 +81,7 @@ bodies! {
     fastcgi_response client_address proxy_protocol upstream_response upstream_http2 cache_control isapi_variables
     scripts_fastcgi scripts_marks scripts_remote moved_session keeper_messages directory_manifest
     relayed_response cluster_message cluster_join cluster_certificate cluster_gossip cluster_names cluster_events
-    sent_run trace_chrome_json trace_ctf trace_jfr trace_lines trace_otlp trace_perfetto
+    sent_run line_forms trace_chrome_json trace_ctf trace_jfr trace_lines trace_otlp trace_perfetto
     scripts_requests scripts_status scripts_correlator isapi_head
 }
 

@@ -1,6 +1,7 @@
 """The same questions have the same answers on SQLite (`weir sql`), DuckDB and DataFusion; with SPARK set on Spark too.
 
-`make test-lake` runs it; WEIR and WEIR_PARQUET name the programs.
+`make test-lake` runs it; WEIR and WEIR_PARQUET name the programs. LAKE_RUNS makes a data set of so many runs of 100 hosts
+by repeating one, which all engines are asked, too. The last lines are the verdict.
 """
 
 import json
@@ -10,6 +11,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 import weir_lake
@@ -39,6 +41,14 @@ def comparable(rows):
 class Engines(unittest.TestCase):
     """A data set of two runs on each engine."""
 
+    # What each engine was asked: how often its answer was the same, how often another one, and for how many seconds.
+    verdict = {}
+
+    def asked(self, engine, begun_s, is_same):
+        """Notes an answer for the verdict."""
+        same, other, seconds = self.verdict.get(engine, (0, 0, 0))
+        self.verdict[engine] = (same + is_same, other + (not is_same), seconds + time.monotonic() - begun_s)
+
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
@@ -53,6 +63,8 @@ class Engines(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         cls.folder.cleanup()
+        for engine, (same, other, seconds) in cls.verdict.items():
+            print(f"{engine}: {same} answers as expected, {other} others, {seconds:.0f} s")
 
     def sqlite(self, question):
         """Columns and rows by `weir sql`."""
@@ -71,7 +83,9 @@ class Engines(unittest.TestCase):
             answered += bool(rows)
             for engine, lake in lakes.items():
                 with self.subTest(question=name, engine=engine):
+                    begun_s = time.monotonic()
                     answer = lake.ask_sql(question, run="shop")
+                    self.asked(engine, begun_s, comparable(answer.rows) == comparable(rows))
                     if columns is not None:
                         self.assertEqual([column.lower() for column in answer.columns], columns)
                     self.assertEqual(comparable(answer.rows), comparable(rows))
@@ -89,6 +103,34 @@ class Engines(unittest.TestCase):
                 self.assertEqual((one, True), (answer.rows[0][1], one > 100))
                 with self.assertRaisesRegex(weir_lake.LakeError, "2 runs fit"):
                     lake.ask("where-time-goes")
+
+    @unittest.skipUnless(os.environ.get("LAKE_RUNS"), "LAKE_RUNS is not set")
+    def test_many_runs_of_many_hosts_are_answered_without_a_change(self):
+        count, hosts = int(os.environ["LAKE_RUNS"]), 100
+        many = pathlib.Path(self.folder.name) / "many"
+        tables = [path for path in self.lake_folder.iterdir() if path.is_dir()]
+        for table in tables:
+            one = next(table.glob("host=*/day=*/run=shop"))
+            for number in range(count):
+                to = many / table.name / f"host=web-{number % hosts}" / one.parent.name / f"run=run-{number}"
+                to.mkdir(parents=True)
+                for file in one.iterdir():
+                    os.link(file, to / file.name)
+        one = weir_lake.open(self.lake_folder).ask_sql("SELECT count(*), sum(response_ns) FROM requests", run="shop").rows[0]
+        questions = {
+            "SELECT host, count(DISTINCT run) AS runs, count(*) AS requests, sum(response_ns) AS response_ns "
+            "FROM requests GROUP BY host": (hosts, (count // hosts, one[0] * (count // hosts), one[1] * (count // hosts))),
+            "SELECT count(*) AS requests, sum(response_ns) AS response_ns FROM requests": (1, (one[0] * count, one[1] * count)),
+        }
+        for engine in self.engines:
+            lake = weir_lake.open(many, engine=engine)
+            for question, (rows, last) in questions.items():
+                with self.subTest(engine=engine, question=question):
+                    begun_s = time.monotonic()
+                    answer = lake.sql(question)
+                    is_same = len(answer.rows) == rows and all(row[-len(last):] == last for row in answer.rows)
+                    self.asked(f"{engine}, {count} runs", begun_s, is_same)
+                    self.assertTrue(is_same, answer.rows[:3])
 
     def test_what_is_missing_is_told(self):
         with self.assertRaisesRegex(weir_lake.LakeError, "weir export"):

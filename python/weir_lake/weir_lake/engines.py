@@ -111,11 +111,22 @@ class DataFusion(Engine):
 class Spark(Engine):
     """Spark, on a cluster or in this process."""
 
+    _SETTINGS = {
+        # The names of hosts, days and runs are texts, also those that look like numbers.
+        "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+        # Without it each step of a question is 200 tasks, which take longer to hand out than to run; Spark joins and splits
+        # what it is to shuffle by size.
+        "spark.sql.shuffle.partitions": "8",
+        "spark.ui.enabled": "false",
+    }
+
     def __init__(self, master: str) -> None:
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.master(master).appName("weir_lake")
-        self._session = builder.config("spark.sql.sources.partitionColumnTypeInference.enabled", "false").getOrCreate()
+        for key, value in self._SETTINGS.items():
+            builder = builder.config(key, value)
+        self._session = builder.getOrCreate()
 
     def view(self, table: str, folder: pathlib.Path) -> None:
         self._session.read.parquet(str(folder)).createOrReplaceTempView(table)

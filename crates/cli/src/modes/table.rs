@@ -381,7 +381,7 @@ pub(super) const COMMANDS: &[Usage] = &[
         path: &["import"],
         options: &[
             &["file", "from", "out", "force", "root", "php", "run", "json"],
-            &["request_begin", "request_end", "server", "lines"],
+            &["request_begin", "request_end", "server", "lines", "line_forms"],
         ],
         modes: &[Mode {
             example: "import nginx.conf --out -",

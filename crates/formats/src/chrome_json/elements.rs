@@ -1,5 +1,6 @@
 //! The objects of an array in a JSON text, one after the other, without the text in memory.
 
+use super::told::Told;
 use crate::ReadError;
 use std::io::BufRead;
 
@@ -122,10 +123,10 @@ impl<R: BufRead> Elements<R> {
         }
     }
 
-    /// The next object, with the byte at which it begins.
-    pub(crate) fn next(&mut self) -> Result<Option<(u64, &[u8])>, ReadError> {
+    /// Hands out the next event with its bytes; false at the end.
+    pub(crate) fn next(&mut self, take: impl FnOnce(&Told<'_>, &[u8])) -> Result<bool, ReadError> {
         if self.is_over {
-            return Ok(None);
+            return Ok(false);
         }
         loop {
             match self.after_blanks()? {
@@ -134,11 +135,28 @@ impl<R: BufRead> Elements<R> {
                 // An array may lack its end, as where a program was killed that wrote it.
                 None | Some(b']') => {
                     self.is_over = true;
-                    return Ok(None);
+                    return Ok(false);
                 }
                 Some(_) => return Err(ReadError::wrong(self.at, "an event is no object")),
             }
         }
+        // Where it lies whole in memory, its end is found by reading it.
+        let chunk = self.chunk()?;
+        let mut events = serde_json::Deserializer::from_slice(chunk).into_iter::<Told<'_>>();
+        if let Some(Ok(told)) = events.next() {
+            let used = events.byte_offset();
+            take(&told, &chunk[..used]);
+            self.pass(used);
+            return Ok(true);
+        }
+        let (at, element) = self.whole()?;
+        let wrong = |error| ReadError::wrong(at, format!("an event is no object of the trace viewer's: {error}"));
+        take(&serde_json::from_slice(element).map_err(wrong)?, element);
+        Ok(true)
+    }
+
+    /// The object that begins here, which comes in pieces, with the byte at which it begins.
+    fn whole(&mut self) -> Result<(u64, &[u8]), ReadError> {
         let at = self.at;
         self.element.clear();
         let mut scan = Scan::default();
@@ -156,7 +174,7 @@ impl<R: BufRead> Elements<R> {
                 return Err(ReadError::wrong(at, format!("an event has more than {ELEMENT_MAX} bytes")));
             }
             if is_whole {
-                return Ok(Some((at, &self.element)));
+                return Ok((at, &self.element));
             }
         }
     }

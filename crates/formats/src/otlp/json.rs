@@ -147,7 +147,7 @@ pub fn read_otlp_json(mut input: impl BufRead, mut take: impl FnMut(Event<'_>)) 
             }
             let is_blank = text.trim_ascii().is_empty();
             if read == 0 && is_blank {
-                return Ok(counts);
+                return Ok(counts.told());
             }
             // Only a line that ends with a bracket may end an export; one that begins in the first column does.
             let last = text.rsplit(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());

@@ -30,7 +30,7 @@ const KNOWN: &[Known] = &[
 /// The running task of each CPU, as its switches tell.
 #[derive(Debug, Default)]
 pub(crate) struct Ftrace {
-    running: Vec<Option<(u32, Box<str>)>>,
+    running: Vec<Option<(u32, String)>>,
     /// Names of events that only their number tells.
     unknown: FxHashMap<u32, String>,
 }
@@ -146,7 +146,11 @@ impl Ftrace {
             if self.running.len() <= cpu {
                 self.running.resize(cpu + 1, None);
             }
-            self.running[cpu] = Some((task.number, shortened(task.name).into()));
+            // Its memory serves the next name.
+            let (number, name) = self.running[cpu].get_or_insert_default();
+            *number = task.number;
+            name.clear();
+            name.push_str(shortened(task.name));
         }
     }
 
