@@ -180,7 +180,8 @@ fn get(port: u16, target: &str, accept: &str) -> Option<(String, String)> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     let (head, content) = answer.split_once("\r\n\r\n")?;
-    let kind = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-type: ").map(str::to_owned));
+    let kind =
+        head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-type: ").map(str::to_owned));
     Some((kind.unwrap_or_default(), content.to_owned()))
 }
 

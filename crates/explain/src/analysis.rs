@@ -391,7 +391,7 @@ impl Folds {
             Example { cpus, holders, ..example(joiner, response, first_ns) }
         });
         if let Some(chooser) = &mut self.chooser {
-            let within = self.contexts.take(response.server);
+            let within = self.contexts.take(response.server).or(response.trace);
             let times = (time_ns, request.intended_ns);
             chooser.push(times, id, within, || example(joiner, response, first_ns));
         }

@@ -247,7 +247,7 @@ mod tests {
             step(middle_ns, to_ns, Part::WaitTimer, Detail::None),
         ];
         let response =
-            Response { request, client: None, name, steps: &steps, phases: &[], server: None, unjoinable };
+            Response { request, client: None, name, steps: &steps, phases: &[], server: None, unjoinable, trace: None };
         fold.push(&Joiner::new(Bounds::default()), &mut Labels::new(), &response);
     }
 

@@ -177,8 +177,16 @@ mod tests {
             stream: 0,
         };
         let server = Some(AtServer { socket: 0, arrived_ns, picked_ns: middle, sent_ns });
-        let response =
-            Response { request: &request, client: None, name, steps: &steps, phases: &[], server, unjoinable: None };
+        let response = Response {
+            request: &request,
+            client: None,
+            name,
+            steps: &steps,
+            phases: &[],
+            server,
+            unjoinable: None,
+            trace: None,
+        };
         laying.push(&response, clock);
     }
 

@@ -112,12 +112,7 @@ pub(super) struct Judge {
 
 impl Judge {
     /// Begins.
-    pub(super) fn start(
-        view: View,
-        rules: &[BurnRule],
-        server: String,
-        outlets: Outlets,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn start(view: View, rules: &[BurnRule], server: String, outlets: Outlets) -> anyhow::Result<Self> {
         let (to, from) = sync_channel(MOST_WAITING);
         let missed = Arc::new(AtomicU64::new(0));
         let mut bench = Bench {
@@ -145,7 +140,9 @@ impl Judge {
         let mut notes = self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
         let missed = self.missed.load(Ordering::Relaxed);
         if missed > 0 {
-            notes.push(format!("{missed} windows held too many events to be judged, or to be in the figures, while recording"));
+            notes.push(format!(
+                "{missed} windows held too many events to be judged, or to be in the figures, while recording"
+            ));
         }
         notes
     }
