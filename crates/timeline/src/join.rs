@@ -309,8 +309,9 @@ impl Joiner {
             Kind::SocketPeer => self.peers(record),
             Kind::ProbeHit => name.iter().for_each(|told| self.phases.push_hit(record, told, &self.tasks)),
             Kind::Asked => self.questions.push(record, payload, name, (&self.sockets, &self.tasks), &mut self.texts),
-            Kind::StreamFrame | Kind::StreamHead | Kind::Quic => self.of_stream(record, payload, name),
-            Kind::TraceContext => self.trace(record),
+            Kind::StreamFrame | Kind::StreamHead | Kind::Quic | Kind::TraceContext => {
+                self.of_stream(record, payload, name)
+            }
             Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
             // The notes take it below, or it is of no use here.
             _ => {}
@@ -557,8 +558,12 @@ impl Joiner {
         }
     }
 
-    /// A frame of HTTP/2 was taken or given by the task that runs on its lane, or a head was read; or something of HTTP/3.
+    /// A frame of HTTP/2 was taken or given by the task that runs on its lane, or a head was read; or something of HTTP/3, or
+    /// a trace that a request names.
     fn of_stream(&mut self, record: &Record, payload: &[Slot], name: Option<&Arc<str>>) {
+        if record.kind == Kind::TraceContext as u16 {
+            return self.trace(record);
+        }
         self.of_quic(record, name);
         StreamHead::read(record, payload).into_iter().for_each(|head| self.streams.head(record.time_ns, head));
         let Some(frame) = StreamFrame::read(record) else { return };

@@ -190,14 +190,19 @@ impl Joiner {
                 if let Some(socket) = self.sockets.get_mut(exchange.socket).filter(|_| exchange.stream == 0) {
                     socket.forget(exchange.to, exchange.sent.map_or(0, |sent| sent.to));
                 }
-                // A task that serves others in the clear beside takes their heads elsewhere.
-                let by_task = || self.traces.of_task(span.picker, picked_ns, sent_ns);
-                let is_whole = exchange.stream == 0 && exchange.encrypted;
-                let trace = exchange.trace.or_else(|| if is_whole { by_task() } else { None });
+                let trace = self.trace_of(&exchange, at, span.picker);
                 let told = Told { steps: &steps, phases: &phases, server: Some(at), unjoinable: None, trace };
                 self.give(&exchange, open, &request, told, take);
             }
         }
+    }
+
+    /// The trace that a request over HTTP/2, or over TLS, names itself.
+    fn trace_of(&self, exchange: &Exchange, at: AtServer, picker: u32) -> Option<TraceContext> {
+        // A task that serves others in the clear beside takes their heads elsewhere.
+        let is_its_own = exchange.stream == 0 && exchange.encrypted;
+        let by_task = || self.traces.of_task(picker, at.picked_ns, at.sent_ns);
+        exchange.trace.or_else(|| if is_its_own { by_task() } else { None })
     }
 
     fn give(
