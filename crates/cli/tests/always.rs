@@ -248,7 +248,7 @@ fn exemplars_lead_to_explained_requests() {
     let recording = always(server.port, &runs, &told).spawn().expect("it starts");
     let (scraper, port) = prometheus_of(listen, folder.path());
     let mut load = weir();
-    load.args(["load", &server.url("/"), "-c", "2", "--rate", "100", "-d", "60s", "-q"]).stdout(Stdio::null());
+    load.args(["load", &server.url("/"), "-c", "2", "--rate", "40", "-d", "60s", "-q"]).stdout(Stdio::null());
     let load = Beside::spawn(load);
     let deadline = Instant::now() + Duration::from_secs(50);
     let unanswered = |query: &str| {

@@ -27,7 +27,7 @@ pub const BUCKETS: usize = BOUNDS_US.len() + 1;
 /// A request that stands for a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exemplar {
-    /// The number of its trace, as its spans have it ([`crate::spans::otlp`]).
+    /// The number of its trace, as its spans have it.
     pub trace: u128,
     /// The number of its span.
     pub span: u64,

@@ -309,9 +309,7 @@ impl Joiner {
             Kind::SocketPeer => self.peers(record),
             Kind::ProbeHit => name.iter().for_each(|told| self.phases.push_hit(record, told, &self.tasks)),
             Kind::Asked => self.questions.push(record, payload, name, (&self.sockets, &self.tasks), &mut self.texts),
-            Kind::StreamFrame | Kind::StreamHead | Kind::Quic | Kind::TraceContext => {
-                self.of_stream(record, payload, name)
-            }
+            kind if is_of_stream(kind) => self.of_stream(record, payload, name),
             Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
             // The notes take it below, or it is of no use here.
             _ => {}
@@ -696,4 +694,9 @@ impl Joiner {
             });
         }
     }
+}
+
+/// Whether a kind tells of streams, or of the trace of a request.
+fn is_of_stream(kind: Kind) -> bool {
+    matches!(kind, Kind::StreamFrame | Kind::StreamHead | Kind::Quic | Kind::TraceContext)
 }

@@ -102,8 +102,9 @@ fn a_requests_own_trace_is_gone_on_with() {
 /// Asks over one connection, one request after the other, each for a path of its own.
 fn curl(url: &str, version: &str, numbers: std::ops::Range<usize>) {
     let mut command = Command::new("curl");
-    for number in numbers.clone() {
-        if number > numbers.start {
+    let first = numbers.start;
+    for number in numbers {
+        if number > first {
             command.arg("--next");
         }
         command.args(["-s", "--insecure", version, "-H", "Cookie: id=very-secret"]);
