@@ -27,7 +27,7 @@ fn serve(port: u16, site: &Path) -> Child {
         .spawn()
         .expect("weir serve starts");
     let deadline = Instant::now() + Duration::from_secs(10);
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(Instant::now() < deadline, "the server does not answer");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -520,7 +520,7 @@ fn a_server_in_another_network_namespace_is_found_by_its_port() {
     let mut server = command.arg(&site).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
     let url = format!("http://{listen}/");
     let deadline = Instant::now() + Duration::from_secs(10);
-    while std::net::TcpStream::connect(&listen).is_err() {
+    while TcpStream::connect(&listen).is_err() {
         assert!(Instant::now() < deadline, "the server in the namespace does not answer");
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -1,7 +1,9 @@
 //! A text that grows by families of samples.
 
-use crate::CONTENT_TYPE;
 use std::fmt::{Display, Write as _};
+
+/// The name of the text format of Prometheus for itself, as a media type.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Families, each with its samples.
 #[derive(Debug, Default)]

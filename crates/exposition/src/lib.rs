@@ -2,7 +2,4 @@
 
 mod families;
 
-pub use families::{Exemplar, Families, Format, Kind, Labels};
-
-/// The format's own name for itself, as a media type.
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub use families::{CONTENT_TYPE, Exemplar, Families, Format, Kind, Labels};
