@@ -127,6 +127,9 @@ bench-cluster: deps build ## What a server pays for being a node while nothing m
 bench-tls-probes: deps build ## What the probes at the edge of TLS cost nginx over HTTP/2, an empty file and 64 KiB: some ten minutes, as root.
 	@bench/tls-probes
 
+bench-questions: deps build ## What reading a server's questions to others, and the traces that requests name, costs nginx as a gateway: some ten minutes, as root; QUICK=1 only tries it.
+	@QUICK="$(QUICK)" bench/questions
+
 study-arm: deps build ## Repeats the paper on ARM in Apache and PHP, under 30 minutes, as root, and writes its page; QUICK=1: three minutes, for trying.
 	@$(MAKE) --no-print-directory -C native/apache
 	@$(MAKE) --no-print-directory -C native/php

@@ -12,4 +12,4 @@ mod source;
 
 pub use heads::Heads;
 pub use hpack::{Decoder, Unreadable};
-pub use source::Streams;
+pub use source::{HeadTraces, Streams};

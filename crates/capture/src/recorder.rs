@@ -457,7 +457,9 @@ impl Collector {
                     // By the number's next turn on a CPU it is named already.
                     unnamed(named, record.a as u32);
                     let (name, text) = whole_name(probes, record, &text_from_slots(slots), in_groups);
-                    outcome = stream.push(name, &text_slots(&text), None);
+                    let slots = text_slots(&text);
+                    show(sources, sees, &Record { slots: slots.len() as u8, ..name }, &slots);
+                    outcome = stream.push(name, &slots, None);
                     return;
                 }
                 let mut keep = |record: Record, slots: &[Slot]| {
@@ -476,7 +478,9 @@ impl Collector {
                     && let Some((name, text)) = task_name(probes, switch.next, record.time_ns, cpu, in_groups)
                     && outcome.is_ok()
                 {
-                    outcome = stream.push(name, &text_slots(&text), None);
+                    let slots = text_slots(&text);
+                    show(sources, sees, &Record { slots: slots.len() as u8, ..name }, &slots);
+                    outcome = stream.push(name, &slots, None);
                 }
                 // A new program has a new name, and a number may have had another owner.
                 if record.kind == Kind::Exec as u16 || record.kind == Kind::Exit as u16 {

@@ -1,5 +1,6 @@
 //! The source of traces: finds the field `traceparent` in the heads of requests of HTTP/1.1 that the server takes in the
-//! clear. It is loaded only where its user has allowed to read heads.
+//! clear (those of HTTP/2, and over TLS, are found by [`crate::http2::Streams`]). It is loaded only where its user has
+//! allowed to read heads.
 //!
 //! Of each call that takes bytes the spine copies the first ones. Of these the field's value is kept, and nothing else.
 
@@ -9,15 +10,15 @@ use crate::kind_set::KindSet;
 use crate::probes::Probes;
 use rustc_hash::FxHashMap;
 use weir_wire::asked::AskedCall;
-use weir_wire::trace_context::TraceContext;
+use weir_wire::trace_context::{TraceContext, TraceOf};
 use weir_wire::{Kind, Record};
 
 /// Chunks of 56 bytes that are copied of a call: a head of some 15 fields.
-const CHUNKS: u32 = 18;
+pub(crate) const CHUNKS: u32 = 18;
 /// The same in bytes.
-const MOST_BYTES: usize = 1008;
+pub(crate) const MOST_BYTES: usize = 1008;
 /// The text in a run's dictionary that these records name; it says what they are.
-const NAME: (u32, &str) = (0x4500_0000, "traceparent");
+pub(crate) const NAME: (u32, &str) = (0x4500_0000, "traceparent");
 
 /// A call whose bytes are put together.
 #[derive(Debug)]
@@ -66,7 +67,7 @@ impl EventSource for TraceHeaders {
                 self.open.remove(&record.lane);
                 return false;
             }
-            tell(TraceContext::none(call.socket, record.time_ns, record.lane), NAME);
+            tell(TraceOf::Socket(call.socket).none(record.time_ns, record.lane), NAME);
             let open = Open { at_ns: record.time_ns, socket: call.socket, bytes: Vec::new() };
             self.open.insert(record.lane, open);
             return true;
@@ -82,7 +83,8 @@ impl EventSource for TraceHeaders {
             open.bytes.extend_from_slice(&words[..usize::from(record.flags).min(words.len())]);
         }
         if let Some(context) = traceparent(&open.bytes) {
-            context.write(open.socket, record.time_ns, record.lane).into_iter().for_each(|record| tell(record, NAME));
+            let of = TraceOf::Socket(open.socket);
+            context.write(of, record.time_ns, record.lane).into_iter().for_each(|record| tell(record, NAME));
             // The bytes that follow are of no use; that they are ours must stay known.
             open.bytes.clear();
             open.bytes.resize(MOST_BYTES, 0);
@@ -143,8 +145,8 @@ mod tests {
             assert!(source.rewrite(&record, &mut |record, _| told.push(record)));
         }
         let expected = TraceContext::parse(VALUE.as_bytes()).expect("a value");
-        let [first, second] = expected.write(9, 50, 2);
-        assert_eq!(told, [TraceContext::none(9, 50, 2), first, second]);
+        let [first, second] = expected.write(TraceOf::Socket(9), 50, 2);
+        assert_eq!(told, [TraceOf::Socket(9).none(50, 2), first, second]);
         // What the server asks is another source's, on the same CPU.
         assert!(!source.rewrite(&call(9, false, 60), &mut |_, _| panic!("nothing")));
         assert!(!source.rewrite(&pieces("GET", 60).next().expect("a piece"), &mut |_, _| panic!("nothing")));

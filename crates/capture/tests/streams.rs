@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use weir_capture::http2::Streams;
+use weir_capture::http2::{HeadTraces, Streams};
 use weir_capture::user_probes::Programs;
 use weir_capture::{EventSource, Probes, Recorder, Target, tree};
 use weir_testkit::{Certificate, Nginx, Place, Program, RunningServer, require};
@@ -28,7 +28,8 @@ fn explained(server: &RunningServer, load: &mut Command) -> (Vec<String>, Statis
     let run = Run::create(folder.path()).expect("a run");
     let mut probes = Probes::load().expect("probes");
     let target = Target::of_pid(server.pid()).expect("it runs");
-    let streams = Streams::load(&mut probes, &Programs::of(tree(server.pid())), false).expect("the source of streams");
+    let streams = Streams::load(&mut probes, &Programs::of(tree(server.pid())), false, HeadTraces::Left)
+        .expect("the source of streams");
     eprintln!("{:?}", streams.notes());
     let sources: Vec<Box<dyn EventSource>> = vec![Box::new(streams)];
     let recorder = Recorder::start_with(probes, sources, &target, &run, Limits::default()).expect("a recording");

@@ -1,15 +1,18 @@
 //! `weir record --always`: short windows with pauses between them, for as long as the server runs and longer.
 
+use crate::always_figures::Telling;
 use crate::webhook::Webhook;
 use anyhow::{Context, bail};
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use weir_capture::Ladder;
+use weir_explain::spans::Origin;
 use weir_explain::{Slo, View};
 use weir_measure::burn::BurnRule;
 use weir_record::Named;
-use weir_record::always::{Alerts, Forever};
+use weir_record::always::{Alerts, FigureSink, Forever, Outlets};
 use weir_terminal::stop::Stop;
 
 /// How long one attempt to deliver an alert may take.
@@ -20,6 +23,7 @@ const DIRECTORY: &str = "weir-runs/always";
 /// Options of a recording that goes on for ever.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "For ever")]
+#[command(group(clap::ArgGroup::new("joined").args(["slo", "prometheus_listen"]).multiple(true)))]
 pub(crate) struct AlwaysArgs {
     /// Record in short windows with pauses between them, until stopped; --run names the directory of the hourly runs
     #[arg(long, conflicts_with_all = ["duration", "command"])]
@@ -54,8 +58,17 @@ pub(crate) struct AlwaysArgs {
     #[arg(long, value_name = "URL", requires = "slo")]
     webhook: Option<String>,
 
+    /// Serve figures to Prometheus at this address: response times by class, parts, culprits; to scrapers that ask for
+    /// OpenMetrics with a request for each bucket (exemplars)
+    #[arg(long, value_name = "ADDR", requires = "always")]
+    prometheus_listen: Option<SocketAddr>,
+
+    /// Hand the requests that these figures name on as spans, to this receiver (OTLP over HTTP, JSON)
+    #[arg(long, value_name = "URL", requires = "prometheus_listen")]
+    otlp: Option<String>,
+
     /// A port that speaks TLS, beside 443 and 8443
-    #[arg(long, value_name = "N", requires = "slo")]
+    #[arg(long, value_name = "N", requires = "joined")]
     tls_port: Vec<u16>,
 }
 
@@ -80,6 +93,21 @@ impl AlwaysArgs {
             objectives: self.slo.iter().map(|slo| (slo.text.clone(), slo.objective)).collect(),
             ..View::default()
         }
+    }
+
+    /// What tells the figures, if that is asked for.
+    fn telling(&self, named: &Named, directory: &Path) -> anyhow::Result<Option<Telling>> {
+        let Some(address) = self.prometheus_listen else { return Ok(None) };
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let origin = Origin {
+            service: named.words(),
+            host: host.trim().to_owned(),
+            run: directory.display().to_string(),
+            sample: "the slowest request of each class and bucket of a window".to_owned(),
+            version: weir_terminal::VERSION.to_owned(),
+            server_side: true,
+        };
+        Telling::start(address, self.otlp.as_deref(), origin).map(Some)
     }
 
     /// A window must be longer than what is asked for may take, or no request of it could be judged.
@@ -121,8 +149,10 @@ pub(crate) fn run(always: &AlwaysArgs, call: Call) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals()?;
     let webhook =
         always.webhook.as_deref().map(|url| Webhook::start("weir record", url, WEBHOOK_PATIENCE)).transpose()?;
+    let directory = call.run.unwrap_or_else(|| DIRECTORY.into());
+    let telling = always.telling(&call.named, &directory)?;
     let forever = Forever {
-        directory: call.run.unwrap_or_else(|| DIRECTORY.into()),
+        directory,
         named: call.named,
         ladder: call.ladder,
         keep_addresses: call.keep_addresses,
@@ -133,8 +163,11 @@ pub(crate) fn run(always: &AlwaysArgs, call: Call) -> anyhow::Result<ExitCode> {
         view: always.view(),
         rules: always.burn.clone(),
     };
-    let alerts = webhook.map(|webhook| Box::new(webhook) as Box<dyn Alerts>);
-    let windows = weir_record::always::record(&forever, alerts, &stop)?;
+    let outlets = Outlets {
+        alerts: webhook.map(|webhook| Box::new(webhook) as Box<dyn Alerts>),
+        figures: telling.map(|telling| Box::new(telling) as Box<dyn FigureSink>),
+    };
+    let windows = weir_record::always::record(&forever, outlets, &stop)?;
     let plural = if windows == 1 { "" } else { "s" };
     eprintln!(
         "recorded {0} window{plural} in {1}\nread them: weir explain {1}/TIME",

@@ -4,6 +4,7 @@
 mod advise;
 mod agent;
 mod always;
+mod always_figures;
 mod arm;
 mod check;
 mod cluster;

@@ -31,6 +31,8 @@ Examples:
       start a server, and record it until it ends
   weir record --always --port 80 --slo 'p99<200ms' --webhook https://h/alert
       in short windows until stopped, within bounds of disk and CPU time
+  weir record --always --port 80 --prometheus-listen 127.0.0.1:9466
+      the same with figures for Prometheus, whose exemplars name requests
   weir record --host web --host root@store --port 80 --port 5432 -d 30s
       two hosts at once, by ssh: each records what it has of the named servers,
       and `weir explain RUN` explains their runs together

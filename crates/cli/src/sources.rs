@@ -31,8 +31,9 @@ pub(crate) struct SourceArgs {
     #[arg(long)]
     no_questions: bool,
 
-    /// Read the field traceparent of requests of HTTP/1.1 in the clear, so that spans of `weir explain --otlp` stand below
-    /// their callers': the first 1,008 bytes of what the server takes are looked at, and that field alone is kept
+    /// Read the field traceparent of requests, in the clear and over TLS, so that spans of `weir explain --otlp` stand below
+    /// their callers': the first 1,008 bytes of what the server takes are looked at, of HTTP/2 the heads, and that field
+    /// alone is kept
     #[arg(long)]
     trace_headers: bool,
 }

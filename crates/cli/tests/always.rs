@@ -4,12 +4,15 @@
 mod support;
 
 use serde_json::Value;
+use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use support::planted::Beside;
 use support::recording::attached;
 use support::{alone, number, output, weir};
 use weir_testkit::{Faulty, free_port, require};
@@ -24,7 +27,7 @@ fn serve(port: u16, site: &Path) -> Child {
         .spawn()
         .expect("weir serve starts");
     let deadline = Instant::now() + Duration::from_secs(10);
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(Instant::now() < deadline, "the server does not answer");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -133,6 +136,162 @@ fn windows_are_explained_and_objectives_alert() {
     let (rate, mean) = (number(&report, "/rate_per_s"), number(&report, "/response_ns/mean"));
     let expected = 4.0 / (mean / 1e9);
     assert!((0.4..1.3).contains(&(rate / expected)), "{rate} a second, of about {expected}");
+}
+
+/// A receiver of spans (OTLP over HTTP, JSON); the spans of requests that came so far, and how many parts each has.
+fn receiver() -> (String, Arc<Mutex<HashMap<String, (Value, u64)>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("its address"));
+    let spans: Arc<Mutex<HashMap<String, (Value, u64)>>> = Arc::default();
+    let taken = Arc::clone(&spans);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut reader = BufReader::new(stream);
+            let (mut line, mut length) = (String::new(), 0);
+            while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().expect("a length");
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).expect("the body");
+            let body: Value = serde_json::from_slice(&body).expect("JSON");
+            let told = body.pointer("/resourceSpans/0/scopeSpans/0/spans").and_then(Value::as_array).expect("spans");
+            let mut spans = taken.lock().expect("not poisoned");
+            for span in told {
+                let id = |key: &str| span[key].as_str().unwrap_or_default().to_owned();
+                match span["kind"].as_u64() {
+                    Some(2) => spans.entry(id("spanId")).or_default().0 = span.clone(),
+                    _ => spans.entry(id("parentSpanId")).or_default().1 += 1,
+                }
+            }
+            let _ = reader.get_mut().write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}");
+        }
+    });
+    (url, spans)
+}
+
+/// The content of an answer, with its media type; `None` as long as no server answers.
+fn get(port: u16, target: &str, accept: &str) -> Option<(String, String)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAccept: {accept}\r\n\r\n");
+    stream.write_all(head.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, content) = answer.split_once("\r\n\r\n")?;
+    let kind =
+        head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-type: ").map(str::to_owned));
+    Some((kind.unwrap_or_default(), content.to_owned()))
+}
+
+/// What Prometheus answers to a question of its API.
+fn prometheus(port: u16, path: &str, query: &[(&str, &str)]) -> Option<Value> {
+    let mut url = path.to_owned();
+    for (number, (name, value)) in query.iter().enumerate() {
+        let escaped: String = value.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        url.push_str(&format!("{}{name}={escaped}", if number == 0 { '?' } else { '&' }));
+    }
+    let answer: Value = serde_json::from_str(&get(port, &url, "application/json")?.1).ok()?;
+    (answer["status"] == "success").then(|| answer["data"].clone())
+}
+
+/// Prometheus, which keeps exemplars and asks one recorder twice a second.
+fn prometheus_of(recorder: u16, folder: &Path) -> (Beside, u16) {
+    let port = free_port();
+    let recipe = format!(
+        "global: {{ scrape_interval: 500ms, scrape_timeout: 500ms }}\nscrape_configs:\n- job_name: weir\n  static_configs: [{{ targets: ['127.0.0.1:{recorder}'] }}]\n"
+    );
+    fs::write(folder.join("prometheus.yml"), recipe).expect("written");
+    let mut command = Command::new("prometheus");
+    command
+        .arg(format!("--config.file={}", folder.join("prometheus.yml").display()))
+        .arg(format!("--storage.tsdb.path={}", folder.join("data").display()))
+        .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+        .args(["--enable-feature=exemplar-storage", "--log.level=error"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    (Beside::spawn(command), port)
+}
+
+/// Every query of the dashboard, with its variables in place, by its panel's title.
+fn queries() -> Vec<(String, String)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../native/grafana/weir-record.json");
+    let dashboard: Value = serde_json::from_str(&fs::read_to_string(path).expect("the dashboard")).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let targets = panels.iter().flat_map(|panel| {
+        let title = panel["title"].as_str().expect("a title").to_owned();
+        panel["targets"].as_array().expect("what it shows").iter().map(move |target| (title.clone(), target))
+    });
+    let query = |target: &Value| {
+        let query = target["expr"].as_str().expect("a query").replace("$__rate_interval", "4s");
+        let query = query.replace("$instance", ".*").replace("$class", ".*");
+        assert!(!query.contains('$'), "an unknown variable in {query}");
+        query
+    };
+    targets.map(|(title, target)| (title, query(target))).collect()
+}
+
+/// What Prometheus keeps leads to requests: each exemplar is the span of a request that was handed on with its parts, and
+/// that the run has, too. Each query of the dashboard has an answer.
+#[test]
+fn exemplars_lead_to_explained_requests() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::program("prometheus").is_none() {
+        return;
+    }
+    let server = Faulty::new("sleep").start().expect("the server starts");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (otlp, spans) = receiver();
+    let (listen, runs) = (free_port(), folder.path().join("runs"));
+    let told = ["--prometheus-listen", &format!("127.0.0.1:{listen}"), "--otlp", &otlp];
+    let recording = always(server.port, &runs, &told).spawn().expect("it starts");
+    let (scraper, port) = prometheus_of(listen, folder.path());
+    let mut load = weir();
+    load.args(["load", &server.url("/"), "-c", "2", "--rate", "40", "-d", "60s", "-q"]).stdout(Stdio::null());
+    let load = Beside::spawn(load);
+    let deadline = Instant::now() + Duration::from_secs(50);
+    let unanswered = |query: &str| {
+        let data = prometheus(port, "/api/v1/query", &[("query", query)]).unwrap_or_default();
+        let values = data["result"].as_array().map(Vec::as_slice).unwrap_or_default();
+        values.is_empty() || values.iter().all(|value| value["value"][1] == "NaN")
+    };
+    let mut left = queries();
+    assert!(left.len() > 8, "{left:?}");
+    while !left.is_empty() {
+        assert!(Instant::now() < deadline, "no answer to {left:?}: {:?}", get(listen, "/metrics", ""));
+        std::thread::sleep(Duration::from_millis(100));
+        left.retain(|(_, query)| unanswered(query));
+    }
+    let name = "weir_record_response_seconds_bucket";
+    let kept = prometheus(port, "/api/v1/query_exemplars", &[("query", name), ("start", "0"), ("end", "9999999999")]);
+    let (plain, text) = get(listen, "/metrics", "text/plain").expect("it answers");
+    assert!(plain.starts_with("text/plain") && !text.contains("trace_id"), "{plain}: {text}");
+    let (open, text) = get(listen, "/metrics", "application/openmetrics-text; version=1.0.0").expect("it answers");
+    assert!(open.starts_with("application/openmetrics-text") && text.ends_with("\n# EOF\n"), "{open}: {text}");
+    drop((load, scraper));
+    stop(recording);
+    let kept = kept.expect("an answer");
+    let exemplars: Vec<&Value> =
+        kept.as_array().expect("series").iter().flat_map(|one| one["exemplars"].as_array().expect("some")).collect();
+    assert!(exemplars.len() > 2, "{kept:#}");
+    let spans = spans.lock().expect("not poisoned");
+    let run = runs_in(&runs).pop().expect("a run");
+    let file = folder.path().join("spans.jsonl");
+    let paths = [&file, &run].map(|path| path.to_str().expect("a readable path"));
+    assert!(output(&["explain", "--otlp", paths[0], paths[1]]).status.success());
+    let explained = fs::read_to_string(&file).expect("spans");
+    for exemplar in exemplars {
+        let label = |name: &str| exemplar["labels"][name].as_str().unwrap_or_default();
+        let (root, parts) = spans.get(label("span_id")).unwrap_or_else(|| panic!("{exemplar} leads nowhere"));
+        assert_eq!(root["traceId"].as_str(), Some(label("trace_id")), "{exemplar}");
+        assert!(*parts > 0, "{root:#}");
+        let ns = |key: &str| root[key].as_str().and_then(|text| text.parse::<u64>().ok()).expect("a time");
+        let value: f64 = exemplar["value"].as_str().and_then(|text| text.parse().ok()).expect("a value");
+        let took = (ns("endTimeUnixNano") - ns("startTimeUnixNano")) as f64 / 1e9;
+        assert!((value - took).abs() < 1e-6, "{exemplar}: {took} s");
+        assert!(explained.contains(&format!("\"spanId\":\"{}\"", label("span_id"))), "{exemplar} is not in the run");
+    }
 }
 
 #[test]
@@ -361,7 +520,7 @@ fn a_server_in_another_network_namespace_is_found_by_its_port() {
     let mut server = command.arg(&site).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
     let url = format!("http://{listen}/");
     let deadline = Instant::now() + Duration::from_secs(10);
-    while std::net::TcpStream::connect(&listen).is_err() {
+    while TcpStream::connect(&listen).is_err() {
         assert!(Instant::now() < deadline, "the server in the namespace does not answer");
         std::thread::sleep(Duration::from_millis(20));
     }

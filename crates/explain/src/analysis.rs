@@ -11,7 +11,7 @@ use crate::participants::Participants;
 use crate::phases::{self, WorkFolds};
 use crate::proc_side;
 use crate::server_side::ServerSide;
-use crate::spans::{Beside, Chooser, Contexts, Laying, RealTime, Sample};
+use crate::spans::{Beside, Chooser, Contexts, Laying, RealTime, Sample, id_of};
 use crate::stacks::StackSection;
 use crate::wakeups::WakeupCount;
 use crate::words;
@@ -384,14 +384,14 @@ impl Folds {
         }
         let first_ns = self.first_ns;
         let request = response.request;
-        let id = [request.done_ns, request.connection, request.request_offset];
+        let id = id_of(response);
         self.examples.push(time_ns, id, || {
             let cpus = lanes::on_cpus(joiner, request.intended_ns, request.done_ns);
             let holders = lanes::of_holders(joiner, response.steps, request.intended_ns);
             Example { cpus, holders, ..example(joiner, response, first_ns) }
         });
         if let Some(chooser) = &mut self.chooser {
-            let within = self.contexts.take(response.server);
+            let within = self.contexts.take(response.server).or(response.trace);
             let times = (time_ns, request.intended_ns);
             chooser.push(times, id, within, || example(joiner, response, first_ns));
         }
@@ -487,7 +487,7 @@ impl Folds {
     }
 }
 
-fn example(joiner: &Joiner, response: &Response<'_>, first_ns: u64) -> Example {
+pub(crate) fn example(joiner: &Joiner, response: &Response<'_>, first_ns: u64) -> Example {
     let begin_ns = response.request.intended_ns;
     let mut steps: Vec<ExampleStep> = Vec::new();
     for step in response.steps {

@@ -7,6 +7,7 @@
 mod analysis;
 mod course;
 pub mod decisions;
+pub mod figures;
 mod from_sockets;
 mod hosts;
 mod joined;

@@ -1,8 +1,5 @@
-//! Figures in the text format of Prometheus (0.0.4).
+//! Figures in the text format of Prometheus (0.0.4), and in that of OpenMetrics (1.0), which has exemplars.
 
 mod families;
 
-pub use families::{Families, Kind, Labels};
-
-/// The format's own name for itself, as a media type.
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub use families::{CONTENT_TYPE, Exemplar, Families, Format, Kind, Labels};

@@ -4,6 +4,7 @@ use crate::transactions::Subscription;
 use crate::user_probes::ProbesOfPrograms;
 use anyhow::bail;
 use weir_capture::asked::Questions;
+use weir_capture::http2::HeadTraces;
 use weir_capture::{EventSource, Probes, Samples, Target, TraceHeaders, Watch, Watched, Windows, in_pid_namespace};
 
 /// What else is recorded.
@@ -58,7 +59,8 @@ impl Sources {
             }
         }
         sources.extend(self.programs.load(loaded, target, just_started)?);
-        sources.push(self.programs.streams(loaded, target));
+        let traces = if self.trace_headers { HeadTraces::Read } else { HeadTraces::Left };
+        sources.push(self.programs.streams(loaded, target, traces));
         // Before the questions, whose events it takes those from that are its own.
         if self.trace_headers {
             sources.push(Box::new(TraceHeaders::load(loaded)));

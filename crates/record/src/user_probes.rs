@@ -1,7 +1,7 @@
 //! Probes in the server's own programs.
 
 use std::time::{Duration, Instant};
-use weir_capture::http2::Streams;
+use weir_capture::http2::{HeadTraces, Streams};
 use weir_capture::user_probes::{Plan, Programs, Release, UserProbes, Wanted};
 use weir_capture::{EventSource, Probes, Target, tree};
 
@@ -31,14 +31,14 @@ pub struct ProbesOfPrograms {
 
 impl ProbesOfPrograms {
     /// The source of streams of HTTP/2, and of the names of requests over TLS; says where it sets probes.
-    pub(crate) fn streams(&self, probes: &mut Probes, target: &Target) -> Box<dyn EventSource> {
+    pub(crate) fn streams(&self, probes: &mut Probes, target: &Target, traces: HeadTraces) -> Box<dyn EventSource> {
         if self.tls == TlsProbes::Left {
-            return Box::new(Streams::in_the_clear(self.keep_queries));
+            return Box::new(Streams::in_the_clear(self.keep_queries, traces));
         }
         let programs = Programs::of(target.pids.iter().flat_map(|pid| tree(*pid)));
-        let streams = Streams::load(probes, &programs, self.keep_queries).unwrap_or_else(|error| {
+        let streams = Streams::load(probes, &programs, self.keep_queries, traces).unwrap_or_else(|error| {
             eprintln!("weir: streams of HTTP/2 over TLS are not told apart: {error}");
-            Streams::in_the_clear(self.keep_queries)
+            Streams::in_the_clear(self.keep_queries, traces)
         });
         for note in streams.notes() {
             eprintln!("weir: {note}");

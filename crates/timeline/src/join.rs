@@ -15,6 +15,7 @@ use crate::streams::{Streams, Turn};
 use crate::task_names::TaskName;
 use crate::tasks::{Tasks, Touch, Verb, WokenIn};
 use crate::texts::Texts;
+use crate::traces::Traces;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -28,6 +29,7 @@ use weir_wire::socket::{
 };
 use weir_wire::stream::{StreamFrame, StreamHead, frame_type};
 use weir_wire::task::{Switch, TaskState, WAS_FROZEN};
+use weir_wire::trace_context::{TraceContext, TraceOf};
 use weir_wire::{Kind, Record, Slot, text_from_slots};
 
 mod at_server;
@@ -106,6 +108,9 @@ pub struct Response<'a> {
     pub server: Option<AtServer>,
     /// Why it is not joined, if it is not.
     pub unjoinable: Option<Unjoinable>,
+    /// The trace that it names itself, where it is a stream of HTTP/2 or came through a TLS library, and reading heads was
+    /// allowed.
+    pub trace: Option<TraceContext>,
 }
 
 impl Response<'_> {
@@ -132,6 +137,7 @@ pub struct Joiner {
     pub(crate) texts: Texts,
     pub(crate) notes: Notes,
     pub(crate) phases: Phases,
+    pub(crate) traces: Traces,
     pub(crate) questions: Questions,
     stretches: Vec<PhaseStretch>,
     pub(crate) statistics: Statistics,
@@ -169,6 +175,7 @@ impl Joiner {
             texts: Texts::default(),
             notes: Notes::default(),
             phases: Phases::default(),
+            traces: Traces::default(),
             questions: Questions::default(),
             stretches: Vec::new(),
             statistics: Statistics::default(),
@@ -302,7 +309,7 @@ impl Joiner {
             Kind::SocketPeer => self.peers(record),
             Kind::ProbeHit => name.iter().for_each(|told| self.phases.push_hit(record, told, &self.tasks)),
             Kind::Asked => self.questions.push(record, payload, name, (&self.sockets, &self.tasks), &mut self.texts),
-            Kind::StreamFrame | Kind::StreamHead | Kind::Quic => self.of_stream(record, payload, name),
+            kind if is_of_stream(kind) => self.of_stream(record, payload, name),
             Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
             // The notes take it below, or it is of no use here.
             _ => {}
@@ -362,6 +369,7 @@ impl Joiner {
             + self.texts.held()
             + self.notes.held()
             + self.phases.held()
+            + self.traces.held()
             + self.questions.held()
     }
 
@@ -548,8 +556,12 @@ impl Joiner {
         }
     }
 
-    /// A frame of HTTP/2 was taken or given by the task that runs on its lane, or a head was read; or something of HTTP/3.
+    /// A frame of HTTP/2 was taken or given by the task that runs on its lane, or a head was read; or something of HTTP/3, or
+    /// a trace that a request names.
     fn of_stream(&mut self, record: &Record, payload: &[Slot], name: Option<&Arc<str>>) {
+        if record.kind == Kind::TraceContext as u16 {
+            return self.trace(record);
+        }
         self.of_quic(record, name);
         StreamHead::read(record, payload).into_iter().for_each(|head| self.streams.head(record.time_ns, head));
         let Some(frame) = StreamFrame::read(record) else { return };
@@ -573,6 +585,21 @@ impl Joiner {
                 self.statistics.requests += under_way;
                 self.statistics.unjoinable[Unjoinable::Http2 as usize] += under_way;
             }
+        }
+    }
+
+    /// The trace that a request names, or none.
+    fn trace(&mut self, record: &Record) {
+        match self.traces.push(record) {
+            Some((TraceOf::Stream(flow, stream), Some(trace))) => {
+                self.streams.trace(record.time_ns, flow, stream, trace);
+            }
+            Some((TraceOf::Task, trace)) => {
+                let pid = self.tasks.current(record.lane).unwrap_or(0);
+                self.traces.taken(pid, record.time_ns, trace);
+            }
+            // Those that are told of sockets are laid beside by their readers.
+            _ => {}
         }
     }
 
@@ -622,7 +649,12 @@ impl Joiner {
         let name = transaction.map_or(&*waiting.name, |number| self.texts.text(number));
         let connection = self.connections.get(&(waiting.lane, waiting.request.connection));
         let client = connection.map(|connection| connection.told.local);
-        take(self, &Response { request: &waiting.request, client, name, steps: &steps, phases, server, unjoinable });
+        let trace = server.and_then(|at| match waiting.request.stream {
+            0 => None,
+            stream => self.streams.trace_of(at.socket, stream),
+        });
+        let request = &waiting.request;
+        take(self, &Response { request, client, name, steps: &steps, phases, server, unjoinable, trace });
         self.keep_earlier(&waiting, &steps);
         (self.steps, self.stretches) = (steps, stretches);
         self.release(&waiting);
@@ -646,6 +678,7 @@ impl Joiner {
         self.conversations.trim(keep_ns);
         self.notes.trim(keep_ns);
         self.phases.trim(keep_ns);
+        self.traces.trim(keep_ns);
         self.questions.trim(keep_ns);
         while self.tasks.held() > self.bounds.changes && keep_ns < now_ns {
             keep_ns += (now_ns - keep_ns).div_ceil(2);
@@ -661,4 +694,9 @@ impl Joiner {
             });
         }
     }
+}
+
+/// Whether a kind tells of streams, or of the trace of a request.
+fn is_of_stream(kind: Kind) -> bool {
+    matches!(kind, Kind::StreamFrame | Kind::StreamHead | Kind::Quic | Kind::TraceContext)
 }

@@ -68,6 +68,7 @@ mod streams;
 mod task_names;
 mod tasks;
 mod texts;
+mod traces;
 
 pub use abstraction::{AbstractEvent, Object, abstract_events};
 pub use accounts::{Accounts, MOST_ACCOUNTS};

@@ -12,6 +12,7 @@ use crate::step::Step;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use weir_wire::trace_context::TraceContext;
 
 /// Arrivals that a connection keeps until a task takes them: the first one and the last ones.
 const MOST_ARRIVALS: usize = 1024;
@@ -110,6 +111,8 @@ pub(crate) struct Exchange {
     pub(crate) answered_ns: u64,
     /// Its name, if a probe has told one.
     pub(crate) name: Option<Arc<str>>,
+    /// The trace that it names itself, where it is a stream.
+    pub(crate) trace: Option<TraceContext>,
     pub(crate) parked: Option<Parked>,
 }
 
@@ -507,6 +510,7 @@ impl Exchange {
             status: 0,
             answered_ns: 0,
             name: None,
+            trace: None,
             parked: None,
         }
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use weir_wire::Record;
 use weir_wire::client::{ClientRequest, Outcome};
 use weir_wire::socket::{OLDER, SocketOpen};
+use weir_wire::trace_context::TraceContext;
 
 /// Flag of [`weir_wire::Kind::Window`]: the window ends.
 const WINDOW_ENDS: u8 = 1;
@@ -24,6 +25,7 @@ struct Told<'a> {
     phases: &'a [PhaseStretch],
     server: Option<AtServer>,
     unjoinable: Option<Unjoinable>,
+    trace: Option<TraceContext>,
 }
 
 type Take<'a> = dyn FnMut(&Joiner, &Response<'_>) + 'a;
@@ -142,7 +144,8 @@ impl Joiner {
             Sort::Cut => {
                 counts.cut += 1;
                 let request = self.request_of(&exchange, exchange.begun_ns(), self.edge_ns.max(exchange.begun_ns()));
-                let told = Told { steps: &[], phases: &[], server: None, unjoinable: Some(Unjoinable::Edge) };
+                let told =
+                    Told { steps: &[], phases: &[], server: None, unjoinable: Some(Unjoinable::Edge), trace: None };
                 self.give(&exchange, open, &request, told, take);
             }
             Sort::Http2 => {
@@ -187,10 +190,19 @@ impl Joiner {
                 if let Some(socket) = self.sockets.get_mut(exchange.socket).filter(|_| exchange.stream == 0) {
                     socket.forget(exchange.to, exchange.sent.map_or(0, |sent| sent.to));
                 }
-                let told = Told { steps: &steps, phases: &phases, server: Some(at), unjoinable: None };
+                let trace = self.trace_of(&exchange, at, span.picker);
+                let told = Told { steps: &steps, phases: &phases, server: Some(at), unjoinable: None, trace };
                 self.give(&exchange, open, &request, told, take);
             }
         }
+    }
+
+    /// The trace that a request over HTTP/2, or over TLS, names itself.
+    fn trace_of(&self, exchange: &Exchange, at: AtServer, picker: u32) -> Option<TraceContext> {
+        // A task that serves others in the clear beside takes their heads elsewhere.
+        let is_its_own = exchange.stream == 0 && exchange.encrypted;
+        let by_task = || self.traces.of_task(picker, at.picked_ns, at.sent_ns);
+        exchange.trace.or_else(|| if is_its_own { by_task() } else { None })
     }
 
     fn give(
@@ -209,9 +221,9 @@ impl Joiner {
             (None, Some(open)) => self.name_of(&open),
             (None, None) => Arc::clone(&self.nameless),
         };
-        let Told { steps, phases, server, unjoinable } = told;
+        let Told { steps, phases, server, unjoinable, trace } = told;
         let client = open.map(|open| open.remote);
-        take(self, &Response { request, client, name: &name, steps, phases, server, unjoinable });
+        take(self, &Response { request, client, name: &name, steps, phases, server, unjoinable, trace });
     }
 
     /// The port, and the network namespace where several have it.

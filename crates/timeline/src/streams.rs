@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_wire::stream::{Flow, HeadOf, StreamFrame, StreamHead, frame_type};
+use weir_wire::trace_context::TraceContext;
 
 /// A head is told so long after its frame at most; a stream that is over waits for it, nanoseconds.
 const HEADS_COME_WITHIN_NS: u64 = 250_000_000;
@@ -71,6 +72,7 @@ struct Said {
     grpc: bool,
     events: bool,
     grpc_status: Option<u16>,
+    trace: Option<TraceContext>,
     at_ns: u64,
 }
 
@@ -258,15 +260,35 @@ impl Streams {
         self.asked.remove(&(socket, stream))
     }
 
+    /// What was said of a stream, to say more.
+    fn said(&mut self, at_ns: u64, flow: Flow, stream: u32) -> Option<&mut Said> {
+        let socket = match flow {
+            Flow::Socket(socket) => socket,
+            Flow::Tls(number) => *self.flows.get(&number)?,
+        };
+        if self.said.len() >= MOST_STREAMS {
+            return None;
+        }
+        let said = self.said.entry((socket, stream)).or_default();
+        said.at_ns = at_ns;
+        Some(said)
+    }
+
+    /// A request's head names a trace.
+    pub(crate) fn trace(&mut self, at_ns: u64, flow: Flow, stream: u32, trace: TraceContext) {
+        if let Some(said) = self.said(at_ns, flow, stream) {
+            said.trace = Some(trace);
+        }
+    }
+
+    /// The trace that the request of a stream named, if that has been told.
+    pub(crate) fn trace_of(&self, socket: u32, stream: u32) -> Option<TraceContext> {
+        self.said.get(&(socket, stream))?.trace
+    }
+
     /// What a head says.
     pub(crate) fn head(&mut self, at_ns: u64, head: StreamHead) {
-        let socket = match head.flow {
-            Flow::Socket(socket) => Some(socket),
-            Flow::Tls(number) => self.flows.get(&number).copied(),
-        };
-        let Some(socket) = socket.filter(|_| self.said.len() < MOST_STREAMS) else { return };
-        let said = self.said.entry((socket, head.stream)).or_default();
-        said.at_ns = at_ns;
+        let Some(said) = self.said(at_ns, head.flow, head.stream) else { return };
         match head.of {
             HeadOf::Request => {
                 said.name = Some(Arc::from(head.name));
@@ -351,7 +373,7 @@ impl Streams {
             if self.is_long(&exchange, &said, &life, false) {
                 continue;
             }
-            (exchange.name, exchange.status) = (said.name, said.status);
+            (exchange.name, exchange.status, exchange.trace) = (said.name, said.status, said.trace);
             return Some(exchange);
         }
     }

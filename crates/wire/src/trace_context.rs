@@ -1,5 +1,6 @@
 //! The trace that a request belongs to, as its own field `traceparent` says (W3C Trace Context, version 00).
 
+use crate::stream::Flow;
 use crate::{Kind, Record};
 
 /// Flag of [`Kind::TraceContext`]: the first of two records, with the trace's number.
@@ -8,6 +9,12 @@ pub const TRACE: u8 = 1;
 pub const SPAN: u8 = 2;
 /// Flag of the second one: the caller keeps its span.
 const SAMPLED: u8 = 4;
+/// Flag of the second one: it is a stream's of HTTP/2.
+const STREAM: u8 = 8;
+/// Flag of the second one: this stream's connection goes through a TLS library, whose number of it the flow's is.
+const THROUGH_TLS: u8 = 16;
+/// Flag of the second one: it is that of the request that the running task takes from its TLS library.
+const TASK: u8 = 32;
 /// Characters of the field's value in version 00; a later version may have more behind a hyphen.
 const LENGTH: usize = 55;
 
@@ -20,6 +27,50 @@ pub struct TraceContext {
     pub span: u64,
     /// Whether the caller keeps its span.
     pub sampled: bool,
+}
+
+/// Whose trace is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TraceOf {
+    /// That of what a task took from this socket at this time.
+    Socket(u32),
+    /// That of the request of this stream.
+    Stream(Flow, u32),
+    /// That of the request that the running task takes from its TLS library at this time.
+    Task,
+}
+
+impl TraceOf {
+    /// Whose the second of two records is, or a record that tells of none.
+    #[must_use]
+    pub fn read(record: &Record) -> Self {
+        let (low, high) = (record.b as u32, (record.b >> 32) as u32);
+        match record.flags {
+            flags if flags & TASK != 0 => Self::Task,
+            flags if flags & STREAM != 0 && flags & THROUGH_TLS != 0 => Self::Stream(Flow::Tls(low), high),
+            flags if flags & STREAM != 0 => Self::Stream(Flow::Socket(low), high),
+            _ => Self::Socket(low),
+        }
+    }
+
+    /// Its flags, and the second operand.
+    fn written(self) -> (u8, u64) {
+        match self {
+            Self::Socket(socket) => (0, u64::from(socket)),
+            Self::Stream(Flow::Socket(number), stream) => (STREAM, u64::from(number) | u64::from(stream) << 32),
+            Self::Stream(Flow::Tls(number), stream) => {
+                (STREAM | THROUGH_TLS, u64::from(number) | u64::from(stream) << 32)
+            }
+            Self::Task => (TASK, 0),
+        }
+    }
+
+    /// The record that tells that what it is of names no trace, as far as is known.
+    #[must_use]
+    pub fn none(self, time_ns: u64, lane: u32) -> Record {
+        let (flags, b) = self.written();
+        Record { time_ns, kind: Kind::TraceContext as u16, flags, lane, b, ..Record::default() }
+    }
 }
 
 impl TraceContext {
@@ -37,22 +88,17 @@ impl TraceContext {
         (trace != 0 && span != 0).then_some(Self { trace, span: span as u64, sampled: flags & 1 == 1 })
     }
 
-    /// The two records that tell it, of what a task took from a socket at this time.
+    /// The two records that tell it.
     #[must_use]
-    pub fn write(self, socket: u32, time_ns: u64, lane: u32) -> [Record; 2] {
+    pub fn write(self, of: TraceOf, time_ns: u64, lane: u32) -> [Record; 2] {
         let kind = Kind::TraceContext as u16;
-        let flags = SPAN | if self.sampled { SAMPLED } else { 0 };
+        let (flags, b) = of.written();
+        let flags = flags | SPAN | if self.sampled { SAMPLED } else { 0 };
         let (high, low) = ((self.trace >> 64) as u64, self.trace as u64);
         [
             Record { time_ns, kind, flags: TRACE, lane, a: high, b: low, ..Record::default() },
-            Record { time_ns, kind, flags, lane, a: self.span, b: u64::from(socket), ..Record::default() },
+            Record { time_ns, kind, flags, lane, a: self.span, b, ..Record::default() },
         ]
-    }
-
-    /// The record that tells that a task took bytes from a socket, in which there is no such field as far as is known.
-    #[must_use]
-    pub fn none(socket: u32, time_ns: u64, lane: u32) -> Record {
-        Record { time_ns, kind: Kind::TraceContext as u16, lane, b: u64::from(socket), ..Record::default() }
     }
 
     /// From the two records.
@@ -110,12 +156,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_comes_back(trace in 1u128.., span in 1u64.., sampled: bool, socket: u32) {
+        fn it_comes_back(trace in 1u128.., span in 1u64.., sampled: bool, number: u32, stream: u32, of in 0..4) {
             let context = TraceContext { trace, span, sampled };
             let text = format!("00-{trace:032x}-{span:016x}-{:02x}", u8::from(sampled));
             prop_assert_eq!(TraceContext::parse(text.as_bytes()), Some(context));
-            let [first, second] = context.write(socket, 7, 3);
+            let of = match of {
+                0 => TraceOf::Socket(number),
+                1 => TraceOf::Stream(Flow::Socket(number), stream),
+                2 => TraceOf::Stream(Flow::Tls(number), stream),
+                _ => TraceOf::Task,
+            };
+            let [first, second] = context.write(of, 7, 3);
             prop_assert_eq!(TraceContext::read(&first, &second), Some(context));
+            prop_assert_eq!((TraceOf::read(&second), TraceOf::read(&of.none(7, 3))), (of, of));
+            prop_assert_eq!(TraceContext::read(&first, &of.none(7, 3)), None);
             prop_assert_eq!(TraceContext::read(&second, &first), None);
         }
 

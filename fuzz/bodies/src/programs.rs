@@ -90,7 +90,7 @@ pub fn containers(input: &[u8]) {
 /// Reads any frames' heads, of one connection in both directions: no name of a request has a query, and what was not seen
 /// makes an end of reading.
 pub fn stream_heads(input: &[u8]) {
-    let mut heads = Heads::new(false);
+    let mut heads = Heads::new(false).with_traces();
     let mut rest = input;
     let mut at_ns = 1;
     while let Some((&[what, kind, frame_flags, length], more)) = rest.split_first_chunk::<4>() {
@@ -109,11 +109,11 @@ pub fn stream_heads(input: &[u8]) {
         heads.frame(at_ns, u32::from(what >> 3 & 1), frame);
         heads.bytes(at_ns, u32::from(what >> 3 & 1), bytes);
         if kind & 0x80 != 0 {
-            heads.read(at_ns, &mut |head| assert!(!head.name.contains('?'), "{head:?}"));
+            heads.read(at_ns, &mut |head, _| assert!(!head.name.contains('?'), "{head:?}"));
         }
         (rest, at_ns) = (after, at_ns + 1);
     }
-    heads.read(u64::MAX, &mut |head| assert!(!head.name.contains('?'), "{head:?}"));
+    heads.read(u64::MAX, &mut |head, _| assert!(!head.name.contains('?'), "{head:?}"));
 }
 
 /// Calls on a connection to something that a server asks, of any bytes, of which any number is copied: what is held is

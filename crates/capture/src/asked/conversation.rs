@@ -216,7 +216,7 @@ fn find(seen: Seen<'_>, given: bool, whole: bool) -> Option<Box<dyn Protocol>> {
     if !given {
         return match bytes {
             _ if mysql::greets(bytes, length) => Some(Box::new(mysql::MySql::new(true, whole))),
-            _ if dns::answers(bytes) => Some(Box::new(dns::Dns::default())),
+            _ if dns::answers(seen) => Some(Box::new(dns::Dns::default())),
             _ => None,
         };
     }
@@ -227,7 +227,7 @@ fn find(seen: Seen<'_>, given: bool, whole: bool) -> Option<Box<dyn Protocol>> {
         _ if memcached::begins(bytes) => Box::new(memcached::Memcached::default()),
         _ if postgresql::begins(bytes, length) => Box::new(postgresql::PostgreSql::new(bytes, whole)),
         _ if mysql::begins(bytes, length) => Box::new(mysql::MySql::new(false, whole)),
-        _ if dns::begins(bytes) => Box::new(dns::Dns::default()),
+        _ if dns::begins(seen) => Box::new(dns::Dns::default()),
         _ => return None,
     })
 }

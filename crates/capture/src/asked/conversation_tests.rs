@@ -225,6 +225,16 @@ fn dns_has_name_type_and_code_even_where_the_question_was_not_seen() {
     let mut talk = Talk::new();
     talk.give(message(9, [1, 0], "db.Example.org", 1)).take(message(9, [0x81, 0x83], "db.Example.org", 1));
     assert_eq!(talk.told(), [("A db.example.org", "NXDOMAIN", true, 1)]);
+    // Over TCP each has its length before it; two questions in one call, answered the other way round, then one whose
+    // length is given and taken by calls of its own.
+    let framed = |message: Vec<u8>| [&(message.len() as u16).to_be_bytes()[..], &message].concat();
+    let mut talk = Talk::new();
+    talk.give([framed(message(1, [1, 0], "a.example", 1)), framed(message(2, [1, 0], "b.example", 28))].concat());
+    talk.take(framed(message(2, [0x81, 0x80], "b.example", 28))).take(framed(message(1, [0x81, 0x82], "a.example", 1)));
+    talk.give(vec![0, 27]).give(message(3, [1, 0], "c.example", 16));
+    talk.take(vec![0, 27]).take(message(3, [0x81, 0x80], "c.example", 16));
+    let told = [("AAAA b.example", "NOERROR", false, 1), ("A a.example", "SERVFAIL", true, 2)];
+    assert_eq!(talk.told(), [&told[..], &[("TXT c.example", "NOERROR", false, 2)]].concat());
     // Of sendmmsg no bytes are seen.
     let mut talk = Talk::new();
     talk.copied = 0;

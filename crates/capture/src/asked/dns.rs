@@ -1,4 +1,4 @@
-//! DNS over UDP (RFC 1035): name and type of the question, and the answer's code.
+//! DNS over UDP and TCP (RFC 1035): name and type of the question, and the answer's code.
 
 use super::protocol::{Fact, Outcome, Protocol, Seen};
 use std::collections::VecDeque;
@@ -56,14 +56,32 @@ fn read(bytes: &[u8]) -> Option<Message> {
     Some(Message { id: u16::from_be_bytes([head[0], head[1]]), is_answer, code, question })
 }
 
-/// Whether a datagram that a client gave is a question.
-pub(super) fn begins(bytes: &[u8]) -> bool {
-    read(bytes).is_some_and(|message| !message.is_answer && bytes[6..10] == [0; 4])
+/// The messages of a call: a datagram's own, or those that TCP carries, each behind its length (RFC 1035 4.2.2). Some give
+/// and take that length by a call of its own: then the message comes as a datagram's does.
+fn messages(seen: Seen<'_>) -> Vec<&[u8]> {
+    let Seen { bytes, length } = seen;
+    let (mut rest, mut left) = (bytes, length);
+    let mut found = Vec::new();
+    while let Some((own, after)) = rest.split_first_chunk::<2>() {
+        let own = usize::from(u16::from_be_bytes(*own));
+        let Some(behind) = left.checked_sub(own + 2).filter(|_| own > 0) else { break };
+        found.push(&after[..after.len().min(own)]);
+        (rest, left) = (after.get(own..).unwrap_or_default(), behind);
+    }
+    // Lengths that fit the call to its last byte are no chance; what was not copied of it had further ones.
+    let is_stream = left == 0 || (rest.is_empty() && bytes.len() < length);
+    if is_stream && found.first().is_some_and(|first| read(first).is_some()) { found } else { vec![bytes] }
 }
 
-/// Whether a datagram that a client took is an answer: of some calls that send, the bytes cannot be seen.
-pub(super) fn answers(bytes: &[u8]) -> bool {
-    read(bytes).is_some_and(|message| message.is_answer)
+/// Whether what a client gave is a question.
+pub(super) fn begins(seen: Seen<'_>) -> bool {
+    let is_question = |bytes: &&[u8]| read(bytes).is_some_and(|message| !message.is_answer) && bytes[6..10] == [0; 4];
+    messages(seen).first().is_some_and(is_question)
+}
+
+/// Whether what a client took is an answer: of some calls that send, the bytes cannot be seen.
+pub(super) fn answers(seen: Seen<'_>) -> bool {
+    messages(seen).first().and_then(|bytes| read(bytes)).is_some_and(|message| message.is_answer)
 }
 
 impl Dns {
@@ -85,13 +103,26 @@ impl Protocol for Dns {
     }
 
     fn given(&mut self, seen: Seen<'_>, tell: &mut dyn FnMut(Fact)) {
-        if let Some(message) = read(seen.bytes).filter(|message| !message.is_answer) {
+        for message in messages(seen).into_iter().filter_map(read).filter(|message| !message.is_answer) {
             self.ask(message, tell);
         }
     }
 
     fn taken(&mut self, seen: Seen<'_>, tell: &mut dyn FnMut(Fact)) {
-        let Some(message) = read(seen.bytes).filter(|message| message.is_answer) else { return };
+        for message in messages(seen).into_iter().filter_map(read).filter(|message| message.is_answer) {
+            self.answer(message, tell);
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        false
+    }
+
+    fn resume(&mut self) {}
+}
+
+impl Dns {
+    fn answer(&mut self, message: Message, tell: &mut dyn FnMut(Fact)) {
         let code = message.code;
         let at = self.open.iter().position(|(id, _)| *id == message.id);
         let key = match at.and_then(|at| self.open.remove(at)) {
@@ -109,12 +140,6 @@ impl Protocol for Dns {
         };
         tell(Fact::Ended(key, outcome));
     }
-
-    fn is_lost(&self) -> bool {
-        false
-    }
-
-    fn resume(&mut self) {}
 }
 
 fn type_name(number: u16) -> String {

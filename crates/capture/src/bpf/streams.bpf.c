@@ -14,6 +14,11 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define APPLICATION_DATA 23
 /* Of the first line of a request: a longer one is cut. */
 #define LINE_BYTES 448
+/* Of a request's head, where reading heads was allowed. */
+#define MOST_LINE_CHUNKS 18
+
+/* So many chunks of CHUNK_BYTES are told of a request of HTTP/1.1. */
+const volatile u32 line_chunks = LINE_BYTES / CHUNK_BYTES;
 
 /* A connection of the library, by its place in a process. */
 struct place {
@@ -47,9 +52,9 @@ static __always_inline void tell_line(u64 place, u32 length)
 	struct way *way = &flow.ways[0];
 
 	way->type = REQUEST_LINE;
-	length = length < LINE_BYTES ? length : LINE_BYTES;
+	length = length < line_chunks * CHUNK_BYTES ? length : line_chunks * CHUNK_BYTES;
 	tell_frame(&flow, way, 0, length);
-	for (u32 chunk = 0; chunk < LINE_BYTES / CHUNK_BYTES && length; chunk++) {
+	for (u32 chunk = 0; chunk < MOST_LINE_CHUNKS && chunk < line_chunks && length; chunk++) {
 		u32 bytes = length < CHUNK_BYTES ? length : CHUNK_BYTES;
 
 		if (!tell_bytes(way, place, bytes))

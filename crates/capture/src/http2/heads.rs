@@ -4,6 +4,7 @@ use super::hpack::Decoder;
 use crate::user_probes::without_query;
 use rustc_hash::FxHashMap;
 use weir_wire::stream::{END_HEADERS, Flow, HeadOf, PADDED, PRIORITY, StreamFrame, StreamHead, frame_type};
+use weir_wire::trace_context::TraceContext;
 
 /// Connections whose tables are kept; beyond, those go that were silent longest.
 const MOST_FLOWS: usize = 1 << 14;
@@ -45,6 +46,15 @@ struct Connection {
     last_ns: u64,
 }
 
+/// What is kept of a head beside method, path and status.
+#[derive(Debug, Clone, Copy, Default)]
+struct Kept {
+    /// Queries in paths.
+    queries: bool,
+    /// The field `traceparent`.
+    traces: bool,
+}
+
 /// Reads heads.
 #[derive(Debug, Default)]
 pub struct Heads {
@@ -52,7 +62,7 @@ pub struct Heads {
     pieces: Vec<Piece>,
     /// Connections that have ended, and when: their last heads may still be read.
     closed: Vec<(u64, Flow)>,
-    keep_queries: bool,
+    kept: Kept,
     /// Heads that could not be read.
     unread: u64,
 }
@@ -61,7 +71,14 @@ impl Heads {
     /// Queries in paths are kept only if `keep_queries` says so.
     #[must_use]
     pub fn new(keep_queries: bool) -> Self {
-        Self { keep_queries, ..Self::default() }
+        Self { kept: Kept { queries: keep_queries, traces: false }, ..Self::default() }
+    }
+
+    /// The same with the traces that requests name in their field `traceparent`.
+    #[must_use]
+    pub fn with_traces(mut self) -> Self {
+        self.kept.traces = true;
+        self
     }
 
     /// Heads that could not be read so far.
@@ -105,7 +122,7 @@ impl Heads {
     }
 
     /// Tells the heads that were whole before a time: by then all lanes have told what they knew of it.
-    pub fn read(&mut self, before_ns: u64, tell: &mut dyn FnMut(StreamHead)) {
+    pub fn read(&mut self, before_ns: u64, tell: &mut dyn FnMut(StreamHead, Option<TraceContext>)) {
         let later = self.pieces.iter().filter(|piece| piece.at_ns >= before_ns).cloned().collect();
         let mut due = std::mem::replace(&mut self.pieces, later);
         due.retain(|piece| piece.at_ns < before_ns);
@@ -142,13 +159,13 @@ impl Heads {
         &mut connection.sides[usize::from(sent)]
     }
 
-    fn piece(&mut self, piece: Piece, tell: &mut dyn FnMut(StreamHead)) {
+    fn piece(&mut self, piece: Piece, tell: &mut dyn FnMut(StreamHead, Option<TraceContext>)) {
         let Piece { at_ns, frame, bytes, .. } = piece;
         let StreamFrame { flow, sent, older, .. } = frame;
         if frame.kind == frame_type::LOST {
             return self.lose(flow, sent, at_ns);
         }
-        let keep_queries = self.keep_queries;
+        let kept = self.kept;
         let side = self.side(flow, sent, older, at_ns);
         if side.decoder.is_none() {
             return;
@@ -165,9 +182,9 @@ impl Heads {
         match side.whole() {
             Ok(None) => {}
             Ok(Some(frame)) => {
-                let head = side.told(frame, keep_queries);
+                let head = side.told(frame, kept);
                 match head {
-                    Some(Some(head)) => tell(head),
+                    Some(Some((head, trace))) => tell(head, trace),
                     Some(None) => {}
                     None => {
                         self.unread += 1;
@@ -214,11 +231,11 @@ impl Side {
     }
 
     /// What the head says; `None` within if it is of no stream that is told, `None` if it cannot be read.
-    fn told(&mut self, frame: StreamFrame, keep_queries: bool) -> Option<Option<StreamHead>> {
+    fn told(&mut self, frame: StreamFrame, kept: Kept) -> Option<Option<(StreamHead, Option<TraceContext>)>> {
         let head = std::mem::take(&mut self.head);
         let decoder = self.decoder.as_mut()?;
         let (mut method, mut path, mut status, mut grpc_status) = (None, None, None, None);
-        let (mut grpc, mut events) = (false, false);
+        let (mut grpc, mut events, mut trace) = (false, false, None);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         decoder
             .decode(&head, &mut |name, value| match name {
@@ -230,6 +247,7 @@ impl Side {
                     grpc = value.starts_with(b"application/grpc");
                     events = value.starts_with(b"text/event-stream");
                 }
+                b"traceparent" if kept.traces && trace.is_none() => trace = TraceContext::parse(value),
                 _ => {}
             })
             .ok()?;
@@ -248,12 +266,14 @@ impl Side {
         let path = path.unwrap_or_default();
         let method = if grpc { "gRPC".to_owned() } else { method.unwrap_or_default() };
         let name = match of {
-            HeadOf::Request if keep_queries => format!("{method} {path}"),
+            HeadOf::Request if kept.queries => format!("{method} {path}"),
             HeadOf::Request => without_query(&format!("{method} {path}")),
             HeadOf::Response | HeadOf::Trailers => String::new(),
         };
         let StreamFrame { flow, stream, .. } = frame;
-        Some(Some(StreamHead { flow, stream, of, grpc, events, status: status.unwrap_or(0), grpc_status, name }))
+        let trace = trace.filter(|_| of == HeadOf::Request);
+        let status = status.unwrap_or(0);
+        Some(Some((StreamHead { flow, stream, of, grpc, events, status, grpc_status, name }, trace)))
     }
 }
 
@@ -279,7 +299,7 @@ mod tests {
 
     fn told(heads: &mut Heads) -> Vec<StreamHead> {
         let mut out = Vec::new();
-        heads.read(u64::MAX, &mut |head| out.push(head));
+        heads.read(u64::MAX, &mut |head, _| out.push(head));
         out
     }
 
@@ -307,6 +327,25 @@ mod tests {
         whole.frame(10, 1, frame(1, REQUEST.len(), false, END_HEADERS));
         whole.bytes(10, 1, REQUEST);
         assert_eq!(told(&mut whole)[0].name, "GET /a?x=1");
+    }
+
+    #[test]
+    fn a_trace_is_told_only_where_it_may_be_read_and_of_requests_alone() {
+        let value = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let field = [&b"\x00\x0btraceparent\x37"[..], value].concat();
+        let request = [REQUEST, &field].concat();
+        let response = [b"\x8d", &field[..]].concat();
+        let traces = |mut heads: Heads| {
+            heads.frame(10, 0, frame(1, request.len(), false, END_HEADERS));
+            heads.bytes(10, 0, &request);
+            heads.frame(20, 0, frame(1, response.len(), true, END_HEADERS));
+            heads.bytes(20, 0, &response);
+            let mut out = Vec::new();
+            heads.read(u64::MAX, &mut |_, trace| out.push(trace));
+            out
+        };
+        assert_eq!(traces(Heads::new(false).with_traces()), [TraceContext::parse(value), None]);
+        assert_eq!(traces(Heads::new(false)), [None, None]);
     }
 
     #[test]
@@ -374,7 +413,7 @@ mod tests {
                 heads.frame(at_ns, lane, StreamFrame { kind, more, older, ..frame(1, length as usize, sent, frame_flags) });
                 heads.bytes(at_ns, lane, &bytes);
                 if kind == 9 {
-                    heads.read(at_ns, &mut |_| {});
+                    heads.read(at_ns, &mut |_, _| {});
                 }
             }
             for head in told(&mut heads) {

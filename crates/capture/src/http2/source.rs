@@ -6,6 +6,7 @@ use crate::event_source::EventSource;
 use crate::kind_set::KindSet;
 use crate::probes::Probes;
 use crate::spine::{refusal, ring_mask};
+use crate::trace_headers::{CHUNKS, MOST_BYTES, NAME, traceparent};
 use crate::user_probes::{Binary, NoTlsEdge, Programs, Release, TlsPlace, TlsSite, tls_edge, without_query};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject, UprobeMultiOpts, UprobeOpts};
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use weir_wire::probe::{ProbePoint, REQUEST};
 use weir_wire::quic::{Quic, QuicEvent};
 use weir_wire::stream::{Flow, StreamFrame, frame_type};
+use weir_wire::trace_context::TraceOf;
 use weir_wire::{Kind, Record, Slot};
 
 #[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all)]
@@ -38,11 +40,31 @@ const MULTI_SINCE: Release = Release(6, 6);
 const LIBRARIES: [&str; 2] = ["libssl.so.3", "libssl.so.1.1"];
 const GNUTLS: &str = "libgnutls.so.30";
 
-/// A first line that is put together.
-#[derive(Debug, Default)]
+/// What is still wanted of a request of HTTP/1.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Its first line, for its name.
+    Name,
+    /// The lines behind it, for the trace that they may name.
+    Trace,
+}
+
+/// A head of which the beginning is put together.
+#[derive(Debug)]
 struct Line {
     at_ns: u64,
     bytes: Vec<u8>,
+    wanted: Wanted,
+}
+
+/// Whether the traces that requests name in their heads are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HeadTraces {
+    /// Its user has not allowed it.
+    #[default]
+    Left,
+    /// They are.
+    Read,
 }
 
 /// A request over HTTP/3 whose method and path are put together.
@@ -63,6 +85,7 @@ impl QuicRequest {
 pub struct Streams {
     heads: Heads,
     keep_queries: bool,
+    traces: HeadTraces,
     /// The last look before this one: what is older has been told by all CPUs.
     looked_ns: u64,
     lines: FxHashMap<u32, Line>,
@@ -82,11 +105,13 @@ struct Tls {
 impl Streams {
     /// Without probes: streams of connections in the clear, which the spine tells.
     #[must_use]
-    pub fn in_the_clear(keep_queries: bool) -> Self {
+    pub fn in_the_clear(keep_queries: bool, traces: HeadTraces) -> Self {
+        let heads = Heads::new(keep_queries);
         let point = ProbePoint { server: "tls".to_owned(), name: "request".to_owned(), roles: REQUEST };
         Self {
-            heads: Heads::new(keep_queries),
+            heads: if traces == HeadTraces::Read { heads.with_traces() } else { heads },
             keep_queries,
+            traces,
             looked_ns: 0,
             lines: FxHashMap::default(),
             requests: FxHashMap::default(),
@@ -101,8 +126,13 @@ impl Streams {
     ///
     /// # Errors
     /// [`CaptureError::Refused`] if the kernel does not take the program.
-    pub fn load(probes: &mut Probes, programs: &Programs, keep_queries: bool) -> Result<Self, CaptureError> {
-        let mut streams = Self::in_the_clear(keep_queries);
+    pub fn load(
+        probes: &mut Probes,
+        programs: &Programs,
+        keep_queries: bool,
+        traces: HeadTraces,
+    ) -> Result<Self, CaptureError> {
+        let mut streams = Self::in_the_clear(keep_queries, traces);
         let mut files: Vec<(PathBuf, Vec<TlsSite>)> = Vec::new();
         for (path, is_library) in candidates(programs) {
             match Binary::open(&path).map(|binary| tls_edge(&binary, Release::running())) {
@@ -128,7 +158,7 @@ impl Streams {
             probes.tell_datagrams();
         }
         if !files.is_empty() {
-            streams.tls = Some(Tls::load(probes, files)?);
+            streams.tls = Some(Tls::load(probes, files, traces)?);
         }
         Ok(streams)
     }
@@ -146,16 +176,34 @@ impl Streams {
         probed.chain(self.notes.iter().cloned()).collect()
     }
 
-    /// Takes bytes of a request's first line; tells its name when it is whole.
+    /// Takes bytes of a request's head; tells its name when its first line is whole, and its trace when that is.
     fn line(&mut self, record: &Record, bytes: &[u8], tell: &mut dyn FnMut(Record, (u32, &str))) {
         let Some(line) = self.lines.get_mut(&record.lane).filter(|line| line.at_ns == record.time_ns) else { return };
-        line.bytes.extend_from_slice(bytes);
+        if line.bytes.len() < MOST_BYTES {
+            line.bytes.extend_from_slice(bytes);
+        }
+        if line.wanted == Wanted::Name {
+            self.name(record, tell);
+        }
+        let line = self.lines.get(&record.lane).filter(|line| line.wanted == Wanted::Trace);
+        if let Some(trace) = line.and_then(|line| traceparent(&line.bytes)) {
+            trace.write(TraceOf::Task, record.time_ns, record.lane).into_iter().for_each(|record| tell(record, NAME));
+            self.lines.remove(&record.lane);
+        }
+    }
+
+    /// Tells the name of the request whose head is put together on a lane, if its first line is whole.
+    fn name(&mut self, record: &Record, tell: &mut dyn FnMut(Record, (u32, &str))) {
+        let Some(line) = self.lines.get_mut(&record.lane) else { return };
         let end = line.bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
         let Some(end) = end.or_else(|| (line.bytes.len() >= LINE_BYTES_MAX).then_some(line.bytes.len())) else {
             return;
         };
         let text = String::from_utf8_lossy(&line.bytes[..end]).into_owned();
-        self.lines.remove(&record.lane);
+        match self.traces {
+            HeadTraces::Read => line.wanted = Wanted::Trace,
+            HeadTraces::Left => drop(self.lines.remove(&record.lane)),
+        }
         let name = if self.keep_queries { text.trim_end_matches(" HTTP/1.1").to_owned() } else { without_query(&text) };
         let id = self.id_of(&name);
         let name = if id == FIRST_NAME + MOST_NAMES as u32 { OTHER } else { &name };
@@ -207,7 +255,7 @@ fn candidates(programs: &Programs) -> Vec<(PathBuf, bool)> {
 }
 
 impl Tls {
-    fn load(probes: &Probes, files: Vec<(PathBuf, Vec<TlsSite>)>) -> Result<Self, CaptureError> {
+    fn load(probes: &Probes, files: Vec<(PathBuf, Vec<TlsSite>)>, traces: HeadTraces) -> Result<Self, CaptureError> {
         let refused = |doing| move |error: libbpf_rs::Error| refusal(doing, &error);
         // As for the user probes: once a run, and it lives as long as the process.
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -215,6 +263,9 @@ impl Tls {
         probes.share(&mut open.maps.rings, Some(&mut open.maps.bss_targets))?;
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             constants.ring_mask = ring_mask();
+            if traces == HeadTraces::Read {
+                constants.line_chunks = CHUNKS;
+            }
         }
         let one_by_one = Release::running() < MULTI_SINCE;
         open.progs.on_records.set_autoload(!one_by_one);
@@ -283,7 +334,11 @@ impl EventSource for Streams {
     fn rewrite(&mut self, record: &Record, tell: &mut dyn FnMut(Record, (u32, &str))) -> bool {
         if let Some(frame) = StreamFrame::read(record) {
             if frame.kind == frame_type::REQUEST_LINE {
-                self.lines.insert(record.lane, Line { at_ns: record.time_ns, bytes: Vec::new() });
+                let line = Line { at_ns: record.time_ns, bytes: Vec::new(), wanted: Wanted::Name };
+                self.lines.insert(record.lane, line);
+                if self.traces == HeadTraces::Read {
+                    tell(TraceOf::Task.none(record.time_ns, record.lane), NAME);
+                }
                 return true;
             }
             self.heads.frame(record.time_ns, record.lane, frame);
@@ -305,7 +360,9 @@ impl EventSource for Streams {
     }
 
     fn look(&mut self, now_ns: u64, tell: &mut dyn FnMut(Record, &[Slot])) {
-        self.heads.read(self.looked_ns, &mut |head| {
+        self.heads.read(self.looked_ns, &mut |head, trace| {
+            let of = TraceOf::Stream(head.flow, head.stream);
+            trace.iter().flat_map(|trace| trace.write(of, now_ns, 0)).for_each(|record| tell(record, &[]));
             let (record, slots) = head.write(now_ns, 0);
             tell(record, &slots);
         });

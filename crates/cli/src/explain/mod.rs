@@ -3,7 +3,7 @@
 mod args;
 mod cluster_events;
 mod live;
-mod spans;
+pub(crate) mod spans;
 
 pub(crate) use args::Args;
 

@@ -31,8 +31,7 @@ pub(super) fn hand_on(to: &str, explanation: &Explanation, sample: &Sample) -> a
         eprintln!("weir explain: {to}: {words}");
         return Ok(());
     }
-    let given = Url::parse(to).with_context(|| format!("--otlp {to}"))?;
-    let url = if given.target == "/" { given.with_target(TRACES) } else { given };
+    let url = receiver(to)?;
     for requests in sample.requests.chunks(AT_A_TIME) {
         let some = Sample { requests: requests.to_vec(), ..sample.clone() };
         let body = otlp(explanation, &some).to_string();
@@ -41,6 +40,15 @@ pub(super) fn hand_on(to: &str, explanation: &Explanation, sample: &Sample) -> a
     }
     eprintln!("weir explain: {to}: {words}");
     Ok(())
+}
+
+/// Where a receiver takes spans: without a path in its URL at the one that OTLP says.
+///
+/// # Errors
+/// It is no URL of http or https.
+pub(crate) fn receiver(to: &str) -> anyhow::Result<Url> {
+    let given = Url::parse(to).with_context(|| format!("--otlp {to}"))?;
+    Ok(if given.target == "/" { given.with_target(TRACES) } else { given })
 }
 
 /// Spans of existing instrumentation beside our parts, for a terminal.

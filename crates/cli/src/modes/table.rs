@@ -39,8 +39,19 @@ const OUTPUT: &[&str] = &["interval", "csv", "html", "prometheus", "prometheus_l
 /// The server that is recorded.
 const TARGET: &[&str] = &["port", "pid", "comm", "unit", "container", "cgroup"];
 /// A recording that goes on for ever.
-const OF_ALWAYS: &[&str] =
-    &["always", "window", "disk_per_hour", "cpu_share", "keep", "slo", "burn", "webhook", "tls_port"];
+const OF_ALWAYS: &[&str] = &[
+    "always",
+    "window",
+    "disk_per_hour",
+    "cpu_share",
+    "keep",
+    "slo",
+    "burn",
+    "webhook",
+    "tls_port",
+    "prometheus_listen",
+    "otlp",
+];
 /// Recordings on other hosts.
 const OF_HOSTS: &[&str] = &["host", "remote_weir", "ssh_config", "send_run"];
 /// How it is recorded.

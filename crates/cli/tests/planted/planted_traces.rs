@@ -7,10 +7,11 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use support::planted::{Beside, wait_for};
 use support::recording::attached;
 use support::{alone, output};
-use weir_testkit::{Site, free_port, require};
+use weir_testkit::{Certificate, Nginx, Site, free_port, require};
 
 /// A thread for each connection; a millisecond for each request.
 const SERVER: &str = "#!/usr/bin/python3
@@ -48,10 +49,10 @@ fn ask(port: u16) {
 }
 
 /// Records while these requests are asked; the spans of the requests, in the order of time, with those of their parts.
-fn spans(port: u16, run: &Path, options: &[&str]) -> Vec<(Value, Vec<Value>)> {
+fn spans(port: u16, run: &Path, options: &[&str], ask: impl FnOnce()) -> Vec<(Value, Vec<Value>)> {
     let (port_text, run_text) = (port.to_string(), run.to_str().expect("a readable path"));
     let recording = attached(&[&["--port", &port_text, "-d", "1s", "--run", run_text], options].concat());
-    ask(port);
+    ask();
     let (status, said) = recording.end();
     assert!(status.success(), "{said}");
     let file = run.join("spans.jsonl");
@@ -77,7 +78,7 @@ fn a_requests_own_trace_is_gone_on_with() {
     let _server = Beside::start(&site.path().join("traced-server"), &[&port.to_string()]);
     wait_for(|| TcpStream::connect(("127.0.0.1", port)).ok());
     let run = site.path().join("run");
-    let told = spans(port, &run, &["--trace-headers"]);
+    let told = spans(port, &run, &["--trace-headers"], || ask(port));
     assert_eq!(told.len(), REQUESTS, "each request is told");
     for (number, (root, parts)) in told.iter().enumerate() {
         match field(number) {
@@ -94,6 +95,57 @@ fn a_requests_own_trace_is_gone_on_with() {
         let bytes = fs::read(file.path()).expect("a segment");
         assert!(!bytes.windows(4).any(|some| secret.contains(&some)), "{}", file.path().display());
     }
-    let told = spans(port, &site.path().join("without"), &[]);
+    let told = spans(port, &site.path().join("without"), &[], || ask(port));
     assert!(told.len() == REQUESTS && told.iter().all(|(root, _)| root["parentSpanId"].is_null()));
+}
+
+/// Asks over one connection, one request after the other, each for a path of its own.
+fn curl(url: &str, version: &str, numbers: std::ops::Range<usize>) {
+    let mut command = Command::new("curl");
+    let first = numbers.start;
+    for number in numbers {
+        if number > first {
+            command.arg("--next");
+        }
+        command.args(["-s", "--insecure", version, "-H", "Cookie: id=very-secret"]);
+        if let Some((trace, span)) = field(number) {
+            command.args(["-H", &format!("traceparent: 00-{trace}-{span}-01")]);
+        }
+        command.arg(format!("{url}t{number}"));
+    }
+    assert!(command.stdout(Stdio::null()).status().is_ok_and(|status| status.success()), "curl asks");
+}
+
+/// Over TLS, by HTTP/2 and by HTTP/1.1.
+#[test]
+fn traces_are_gone_on_with_over_tls() {
+    let _turn = alone();
+    if require::socket_tracepoints().is_none()
+        || require::nginx().is_none()
+        || require::program("openssl").is_none()
+        || require::program("curl").is_none()
+    {
+        return;
+    }
+    let certificate = Certificate::self_signed().expect("openssl makes a certificate");
+    let server = Nginx::new().tls(&certificate).http2().start().expect("nginx starts");
+    let folder = Site::empty().expect("a directory");
+    let run = folder.path().join("run");
+    let told = spans(server.port, &run, &["--trace-headers"], || {
+        curl(&server.url("/"), "--http2", 0..20);
+        curl(&server.url("/"), "--http1.1", 20..40);
+    });
+    for number in 0..40 {
+        let name = format!("GET /t{number}");
+        let (root, _) =
+            told.iter().find(|(root, _)| root["name"] == *name).unwrap_or_else(|| panic!("{name}: {told:#?}"));
+        let (trace, span) = field(number).unzip();
+        assert_eq!(root["parentSpanId"].as_str(), span.as_deref(), "{root:#}");
+        assert!(trace.is_none() || root["traceId"].as_str() == trace.as_deref(), "{root:#}");
+    }
+    let secret: Vec<&[u8]> = b"very-secret".windows(4).collect();
+    for file in fs::read_dir(run.join("segments")).expect("segments").flatten() {
+        let bytes = fs::read(file.path()).expect("a segment");
+        assert!(!bytes.windows(4).any(|some| secret.contains(&some)), "{}", file.path().display());
+    }
 }

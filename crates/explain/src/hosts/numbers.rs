@@ -9,7 +9,7 @@ use weir_wire::client::{ClientConnection, ClientRequest};
 use weir_wire::quic::Quic;
 use weir_wire::socket::{SocketOpen, namespace_on_host};
 use weir_wire::task::task_on_host;
-use weir_wire::trace_context::TRACE;
+use weir_wire::trace_context::{TRACE, TraceOf};
 use weir_wire::watched::{NAMED_DEVICE, NAMED_FILE, NAMED_INTERRUPT, NAMED_TASK};
 use weir_wire::{Kind, MAX_SLOTS, Record, Slot, text_from_slots, text_slots};
 
@@ -138,7 +138,9 @@ impl Numbers {
                 (self.socket_below(a), b)
             }
             // The first of two has a trace's number, which is the same on every host.
-            Kind::TraceContext if record.flags != TRACE => (a, self.socket_below(b)),
+            Kind::TraceContext if record.flags != TRACE && matches!(TraceOf::read(record), TraceOf::Socket(_)) => {
+                (a, self.socket_below(b))
+            }
             // Of a datagram the socket's number, of what a server's task tells its own number of a connection.
             Kind::Quic if Quic::read(record).is_some_and(Quic::is_of_socket) => (self.socket_below(a), b),
             Kind::SocketPeer => (self.socket_below(a) & LOW | self.socket_below(a >> 32) << 32, b),

@@ -232,6 +232,7 @@ mod tests {
             phases,
             server: None,
             unjoinable: None,
+            trace: None,
         });
     }
 

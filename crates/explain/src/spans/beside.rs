@@ -62,7 +62,9 @@ impl Laying {
         let Some(server) = response.server else { return };
         let (Some(from_ns), Some(to_ns)) = (clock.at(server.arrived_ns), clock.at(server.sent_ns)) else { return };
         let path = response.name.split(' ').nth(1).and_then(|target| target.split(['?', '#']).next());
-        let Some(index) = self.find((from_ns, to_ns), path.filter(|path| path.starts_with('/'))) else { return };
+        let port = response.client.map(|client| client.port()).filter(|port| *port != 0);
+        let path = path.filter(|path| path.starts_with('/'));
+        let Some(index) = self.find((from_ns, to_ns), path, port) else { return };
         self.taken[index] = true;
         let span = &self.spans[index];
         let full = self.told.classes.len() >= MOST_CLASSES && !self.told.classes.contains_key(&span.name);
@@ -85,16 +87,17 @@ impl Laying {
     }
 
     /// The one span that may be of a request: it begins within the request's time, ends not much later, and
-    /// has its path.
-    fn find(&mut self, time: (u64, u64), path: Option<&str>) -> Option<usize> {
+    /// has its path and its client's port, as far as these are known.
+    fn find(&mut self, time: (u64, u64), path: Option<&str>, port: Option<u16>) -> Option<usize> {
         let (from_ns, to_ns) = time;
         let first = self.spans.partition_point(|span| span.start_unix_ns < from_ns.saturating_sub(SLACK_NS));
         let within: Vec<usize> = (first..self.spans.len())
             .take_while(|index| self.spans[*index].start_unix_ns <= to_ns)
             .filter(|index| !self.taken[*index])
-            .filter(|index| match (path, self.spans[*index].path.as_deref()) {
-                (Some(path), Some(told)) => path == told,
-                _ => true,
+            .filter(|index| {
+                let ForeignSpan { path: told, client_port, .. } = &self.spans[*index];
+                path.zip(told.as_deref()).is_none_or(|(path, told)| path == told)
+                    && port.zip(*client_port).is_none_or(|(port, told)| port == told)
             })
             .collect();
         let ended_by = |end_ns: u64| -> Vec<usize> {
@@ -144,12 +147,17 @@ mod tests {
         ForeignSpan {
             name: "shop: GET".to_owned(),
             path: Some(path.to_owned()),
+            client_port: None,
             start_unix_ns: at(from_ms),
             end_unix_ns: at(to_ms),
         }
     }
 
     fn lay(laying: &mut Laying, name: &str, from_ms: u64, to_ms: u64) {
+        lay_of(laying, name, from_ms, to_ms, None);
+    }
+
+    fn lay_of(laying: &mut Laying, name: &str, from_ms: u64, to_ms: u64, port: Option<u16>) {
         let mut clock = RealTime::default();
         clock.push(&Record { kind: Kind::ClockPair as u16, a: SINCE_1970_NS, ..Record::default() });
         let (arrived_ns, sent_ns) = (from_ms * MS, to_ms * MS);
@@ -177,8 +185,16 @@ mod tests {
             stream: 0,
         };
         let server = Some(AtServer { socket: 0, arrived_ns, picked_ns: middle, sent_ns });
-        let response =
-            Response { request: &request, client: None, name, steps: &steps, phases: &[], server, unjoinable: None };
+        let response = Response {
+            request: &request,
+            client: port.map(|port| ([127, 0, 0, 1], port).into()),
+            name,
+            steps: &steps,
+            phases: &[],
+            server,
+            unjoinable: None,
+            trace: None,
+        };
         laying.push(&response, clock);
     }
 
@@ -196,6 +212,18 @@ mod tests {
         assert_eq!(class.parts_ns.get("run").map(|ns| ms(*ns)), Some(10.0));
         assert_eq!(class.parts_ns.get("accept_queue"), None, "{told:?}");
         assert_eq!((told.spans, told.ambiguous, told.requests_without_span), (3, 0, 0));
+    }
+
+    #[test]
+    fn the_clients_port_tells_requests_apart_that_run_at_once() {
+        let of = |port: u16, span: ForeignSpan| ForeignSpan { client_port: Some(port), ..span };
+        let mut laying = Laying::new(vec![of(7001, span("/a", 30, 40)), of(7002, span("/a", 31, 39))]);
+        lay_of(&mut laying, "GET /a", 29, 41, Some(7002));
+        lay_of(&mut laying, "GET /a", 29, 41, Some(7003));
+        lay_of(&mut laying, "GET /a", 29, 41, None);
+        let told = laying.finish();
+        let class = &told.classes["shop: GET"];
+        assert_eq!((class.requests, told.requests_without_span, told.ambiguous), (2, 1, 0), "{told:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use weir_timeline::AtServer;
-use weir_wire::trace_context::{SPAN, TRACE, TraceContext};
+use weir_wire::trace_context::{SPAN, TRACE, TraceContext, TraceOf};
 use weir_wire::{Kind, Record};
 
 /// Calls of a socket that are kept until their requests are told.
@@ -38,8 +38,9 @@ impl Contexts {
             return;
         }
         let first = self.halves.remove(&record.lane).filter(|first| first.time_ns == record.time_ns);
+        // The others come with their requests.
+        let TraceOf::Socket(socket) = TraceOf::read(record) else { return };
         let context = first.filter(|_| record.flags & SPAN != 0).and_then(|first| TraceContext::read(&first, record));
-        let socket = record.b as u32;
         if self.sockets.len() >= MOST_SOCKETS && !self.sockets.contains_key(&socket) {
             self.dropped += self.sockets.drain().map(|(_, calls)| calls.len() as u64).sum::<u64>();
         }
@@ -75,8 +76,9 @@ mod tests {
     }
 
     fn call(contexts: &mut Contexts, socket: u32, at_ns: u64, told: Option<TraceContext>) {
-        contexts.push(&TraceContext::none(socket, at_ns, 0));
-        told.into_iter().flat_map(|told| told.write(socket, at_ns, 0)).for_each(|record| contexts.push(&record));
+        let of = TraceOf::Socket(socket);
+        contexts.push(&of.none(at_ns, 0));
+        told.into_iter().flat_map(|told| told.write(of, at_ns, 0)).for_each(|record| contexts.push(&record));
     }
 
     fn taken(contexts: &mut Contexts, socket: u32, picked_ns: u64) -> Option<TraceContext> {
@@ -103,8 +105,8 @@ mod tests {
     #[test]
     fn halves_that_do_not_fit_are_no_trace_and_the_room_is_bounded() {
         let mut contexts = Contexts::default();
-        let [first, _] = context(7).write(1, 100, 0);
-        let [_, second] = context(8).write(1, 101, 0);
+        let [first, _] = context(7).write(TraceOf::Socket(1), 100, 0);
+        let [_, second] = context(8).write(TraceOf::Socket(1), 101, 0);
         contexts.push(&first);
         contexts.push(&second);
         assert_eq!(taken(&mut contexts, 1, 110), None);

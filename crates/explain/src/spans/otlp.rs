@@ -1,6 +1,6 @@
 //! Spans as OTLP in JSON (the "JSON Protobuf encoding" of OpenTelemetry's protocol): one request to a receiver.
 
-use super::sample::{Sample, Sampled, scatter};
+use super::sample::{Sample, Sampled};
 use serde_json::{Value, json};
 use weir_measure::part::Part;
 use weir_report::{Example, ExampleStep, Explanation};
@@ -14,29 +14,58 @@ const ERROR: u8 = 2;
 /// A span's flags: it was sampled.
 const FLAGS: u32 = 1;
 
+/// Whose requests are handed on, and which of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The service's name.
+    pub service: String,
+    /// The host's name.
+    pub host: String,
+    /// The run's directory.
+    pub run: String,
+    /// Which requests were chosen, in words.
+    pub sample: String,
+    /// The version of weir.
+    pub version: String,
+    /// They are told as a server sees them; else as the client of a load does.
+    pub server_side: bool,
+}
+
 /// The sampled requests of an explanation, as the body of a request to `/v1/traces`, or a line of a file.
 #[must_use]
 pub fn otlp(explanation: &Explanation, sample: &Sample) -> Value {
-    let spans: Vec<Value> = sample.requests.iter().flat_map(|one| request(one, sample.server_side)).collect();
-    let host = explanation.host.split(',').next().unwrap_or_default();
     // A process is called with its number of workers.
     let process = explanation.processes.first().map(|process| process.name.split(" (").next().unwrap_or_default());
-    let service = if sample.server_side { process.unwrap_or("server") } else { "weir load" };
+    let origin = Origin {
+        service: if sample.server_side { process.unwrap_or("server") } else { "weir load" }.to_owned(),
+        host: explanation.host.split(',').next().unwrap_or_default().to_owned(),
+        run: explanation.run.clone(),
+        sample: format!(
+            "the {} slowest of {} requests, and {} of the others",
+            sample.requests.iter().filter(|one| one.slow).count(),
+            sample.of,
+            sample.requests.iter().filter(|one| !one.slow).count(),
+        ),
+        version: explanation.version.clone(),
+        server_side: sample.server_side,
+    };
+    body(&origin, &sample.requests)
+}
+
+/// Requests of an origin, in the same form.
+#[must_use]
+pub fn body(origin: &Origin, requests: &[Sampled]) -> Value {
+    let spans: Vec<Value> = requests.iter().flat_map(|one| request(one, origin.server_side)).collect();
     json!({
         "resourceSpans": [{
             "resource": { "attributes": [
-                text("service.name", service),
-                text("host.name", host),
-                text("weir.run", &explanation.run),
-                text("weir.sample", &format!(
-                    "the {} slowest of {} requests, and {} of the others",
-                    sample.requests.iter().filter(|one| one.slow).count(),
-                    sample.of,
-                    sample.requests.iter().filter(|one| !one.slow).count(),
-                )),
+                text("service.name", &origin.service),
+                text("host.name", &origin.host),
+                text("weir.run", &origin.run),
+                text("weir.sample", &origin.sample),
             ] },
             "scopeSpans": [{
-                "scope": { "name": "weir", "version": explanation.version },
+                "scope": { "name": "weir", "version": origin.version },
                 "spans": spans,
             }],
         }]
@@ -47,11 +76,8 @@ pub fn otlp(explanation: &Explanation, sample: &Sample) -> Value {
 fn request(one: &Sampled, server_side: bool) -> impl Iterator<Item = Value> {
     let Example { name, status, response_ns, steps, .. } = &one.request;
     // Below its caller's span, where the request names one; else it is a trace of its own.
-    let trace = match one.within {
-        Some(within) => format!("{:032x}", within.trace),
-        None => format!("{:016x}{:016x}", scatter(one.key), one.key | 1),
-    };
-    let root = span_id(one.key, 0);
+    let trace = format!("{:032x}", one.trace());
+    let root = format!("{:016x}", one.span());
     let mut attributes = vec![
         text("weir.sampled_as", if one.slow { "slow" } else { "other" }),
         json!({ "key": "weir.stands_for", "value": { "doubleValue": one.weight } }),
@@ -82,11 +108,11 @@ fn request(one: &Sampled, server_side: bool) -> impl Iterator<Item = Value> {
     if let Some(within) = one.within {
         first["parentSpanId"] = format!("{:016x}", within.span).into();
     }
-    let (key, begin_unix_ns) = (one.key, one.begin_unix_ns);
+    let own = |index: usize| format!("{:016x}", one.span_of(index as u64 + 1));
     let steps: Vec<Value> = steps
         .iter()
         .enumerate()
-        .map(|(index, step)| part(step, begin_unix_ns, [&trace, &root, &span_id(key, index as u64 + 1)]))
+        .map(|(index, step)| part(step, one.begin_unix_ns, [&trace, &root, &own(index)]))
         .collect();
     std::iter::once(first).chain(steps)
 }
@@ -117,11 +143,6 @@ fn part(step: &ExampleStep, begin_unix_ns: u64, ids: [&str; 3]) -> Value {
         "attributes": attributes,
         "flags": FLAGS,
     })
-}
-
-/// A span's number within its trace: never zero, which means none.
-fn span_id(key: u64, index: u64) -> String {
-    format!("{:016x}", scatter(key.wrapping_add(index)).max(1))
 }
 
 fn text(key: &str, value: &str) -> Value {

@@ -54,6 +54,8 @@ pub struct ForeignSpan {
     pub name: String,
     /// The request's path, where it is told.
     pub path: Option<String>,
+    /// The client's port, if the span tells it.
+    pub client_port: Option<u16>,
     /// Begin and end, nanoseconds since 1970.
     pub start_unix_ns: u64,
     /// Its end; never before its begin.
@@ -129,14 +131,27 @@ fn server(span: &Value, service: &str) -> Option<ForeignSpan> {
     });
     let name = span["name"].as_str().unwrap_or("(unnamed)");
     let name = if service.is_empty() { name.to_owned() } else { format!("{service}: {name}") };
-    Some(ForeignSpan { name, path, start_unix_ns, end_unix_ns })
+    let client_port = port(span).filter(|port| *port != 0);
+    Some(ForeignSpan { name, path, client_port, start_unix_ns, end_unix_ns })
 }
 
-/// The first of these attributes that a span or a resource has.
+/// The client's port on the connection itself: `client.port` may be that of a client before a proxy.
+fn port(span: &Value) -> Option<u16> {
+    let value = find(span, &["network.peer.port", "net.peer.port"])?;
+    let number = value["intValue"].as_u64().or_else(|| value["intValue"].as_str()?.parse().ok());
+    u16::try_from(number.or_else(|| value["stringValue"].as_str()?.parse().ok())?).ok()
+}
+
+/// The first of these attributes that a span or a resource has, where it is a text.
 fn attribute(value: &Value, keys: &[&str]) -> Option<String> {
+    find(value, keys)?["stringValue"].as_str().map(str::to_owned)
+}
+
+/// The value of the first of these attributes that a span or a resource has.
+fn find<'v>(value: &'v Value, keys: &[&str]) -> Option<&'v Value> {
     let all = value["attributes"].as_array()?;
     let of = |key: &&str| all.iter().find(|one| one["key"].as_str() == Some(*key));
-    keys.iter().find_map(of).and_then(|one| one["value"]["stringValue"].as_str()).map(str::to_owned)
+    keys.iter().find_map(of).map(|one| &one["value"])
 }
 
 #[cfg(test)]
@@ -155,7 +170,9 @@ mod tests {
         };
         let spans = [
             span(json!(2), "http.target", "/a?secret"),
-            span(json!("SPAN_KIND_SERVER"), "url.full", "https://x/b#c"),
+            json!({ "name": "GET", "kind": "SPAN_KIND_SERVER", "startTimeUnixNano": "100", "endTimeUnixNano": "300",
+                    "attributes": [{ "key": "url.full", "value": { "stringValue": "https://x/b#c" } },
+                                   { "key": "net.peer.port", "value": { "intValue": "4711" } }] }),
             span(json!(3), "url.path", "/c"),
         ];
         let service = json!({ "attributes": [{ "key": "service.name", "value": { "stringValue": "shop" } }] });
@@ -164,6 +181,7 @@ mod tests {
         let read_back = read(&file).expect("spans");
         let paths: Vec<_> = read_back.iter().map(|span| span.path.as_deref().unwrap_or_default()).collect();
         assert_eq!((paths, read_back[0].name.as_str(), read_back[0].end_unix_ns), (vec!["/a", "/b"], "shop: GET", 300));
+        assert_eq!((read_back[0].client_port, read_back[1].client_port), (None, Some(4711)));
         std::fs::write(&file, format!("{line}\n{{}}\n")).expect("written");
         assert!(read(&file).expect_err("a line of something else").to_string().contains("line 2: no resourceSpans"));
         std::fs::write(&file, "{\"resourceSpans\":[]}\n").expect("written");

@@ -4,12 +4,19 @@ use weir_wire::{Kind, Record};
 
 /// The real time of the recording's times.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct RealTime {
+pub struct RealTime {
     /// To be added, by the last pair of times that was told.
     ahead_ns: Option<i128>,
 }
 
 impl RealTime {
+    /// By both clocks of this host, as they are now, nanoseconds: the real one, since 1970, and that of recordings
+    /// (CLOCK_MONOTONIC).
+    #[must_use]
+    pub fn of(real_ns: u64, recording_ns: u64) -> Self {
+        Self { ahead_ns: Some(i128::from(real_ns) - i128::from(recording_ns)) }
+    }
+
     /// Takes a record: some tell both times.
     pub(crate) fn push(&mut self, record: &Record) {
         if record.kind == Kind::ClockPair as u16 {

@@ -4,6 +4,7 @@ use super::real_time::RealTime;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use weir_report::Example;
+use weir_timeline::Response;
 use weir_wire::trace_context::TraceContext;
 
 /// Requests that are handed on because they are the slowest.
@@ -26,6 +27,37 @@ pub struct Sampled {
     pub within: Option<TraceContext>,
     /// Its name, status, time and steps.
     pub request: Example,
+}
+
+impl Sampled {
+    /// The number of its trace: that of its caller, where the request names one; else one of its own.
+    #[must_use]
+    pub fn trace(&self) -> u128 {
+        let own = u128::from(scatter(self.key)) << 64 | u128::from(self.key | 1);
+        self.within.map_or(own, |within| within.trace)
+    }
+
+    /// The number of its span, never zero, which means none.
+    #[must_use]
+    pub fn span(&self) -> u64 {
+        self.span_of(0)
+    }
+
+    /// The number of its span (0) or of that of a part (1 for the first one).
+    pub(super) fn span_of(&self, index: u64) -> u64 {
+        scatter(self.key.wrapping_add(index)).max(1)
+    }
+}
+
+/// What tells a request from all others of its run, however often the run is read.
+pub(crate) fn id_of(response: &Response<'_>) -> [u64; 3] {
+    let request = response.request;
+    [request.done_ns, request.connection, request.request_offset]
+}
+
+/// A number that is even over all numbers, of what tells a request from others.
+pub(crate) fn key_of(id: [u64; 3]) -> u64 {
+    id.into_iter().fold(0, |key, word| scatter(key ^ word))
 }
 
 /// The requests that are handed on, and out of how many.
@@ -90,7 +122,7 @@ impl Chooser {
         make: impl Fn() -> Example,
     ) {
         self.count += 1;
-        let key = id.into_iter().fold(0, |key, word| scatter(key ^ word));
+        let key = key_of(id);
         let slower = self.slowest.len() < SLOWEST
             || self.slowest.peek().is_some_and(|Reverse(fastest)| fastest.rank < (time_ns, key));
         let mut other = None;

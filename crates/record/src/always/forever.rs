@@ -1,6 +1,6 @@
 //! Window after window, run after run.
 
-use super::judge::{Alerts, Judge};
+use super::judge::{Judge, Outlets};
 use super::mark::Mark;
 use super::pace::{Bounds, Pace};
 use super::room;
@@ -53,14 +53,14 @@ pub struct Forever {
 ///
 /// # Errors
 /// Nothing can be recorded, and later could not either.
-pub fn record(forever: &Forever, alerts: Option<Box<dyn Alerts>>, stop: &Stop) -> anyhow::Result<u64> {
+pub fn record(forever: &Forever, outlets: Outlets, stop: &Stop) -> anyhow::Result<u64> {
     let hours = forever.keep.as_secs_f64() / 3_600.0;
     let bytes_per_hour = forever.disk_mb_per_hour as f64 * 1e6;
     let shelf = Shelf::open(&forever.directory, forever.keep, (bytes_per_hour * hours.max(1.0)) as u64)?;
     let rules = if forever.rules.is_empty() { &BurnRule::WORKBOOK[..] } else { &forever.rules };
-    let judge = match forever.view.objectives.is_empty() {
+    let judge = match forever.view.objectives.is_empty() && outlets.figures.is_none() {
         true => None,
-        false => Some(Judge::start(forever.view.clone(), rules, forever.named.words(), alerts)?),
+        false => Some(Judge::start(forever.view.clone(), rules, forever.named.words(), outlets)?),
     };
     let bounds = Bounds { bytes_per_hour, cpu_share: forever.cpu_share };
     let pace = Pace::new(bounds, shelf.bytes_of_last_hour(SystemTime::now()));

@@ -1,5 +1,5 @@
-//! Objectives judged while it is recorded: each window's records are joined as soon as the window is over, in a thread
-//! of their own, and the burn rates follow from them.
+//! Objectives judged and figures told while it is recorded: each window's records are joined as soon as the window is
+//! over, in a thread of their own, and burn rates and figures follow from them.
 
 use serde_json::json;
 use std::sync::Arc;
@@ -8,9 +8,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_capture::{CaptureError, EventSource, KindSet};
+use weir_explain::figures::{FigureFold, Figures};
+use weir_explain::spans::{RealTime, Sampled};
 use weir_explain::{Objectives, View};
 use weir_measure::burn::{Alert, BurnFold, BurnRule};
-use weir_timeline::{Bounds, Joiner};
+use weir_timeline::{Bounds, Joiner, Labels, Response};
 use weir_wire::{Kind, Record, Slot};
 
 /// Records of a window that are held; where there are more, the window is not judged.
@@ -75,6 +77,31 @@ pub trait Alerts: Send {
     fn finish(self: Box<Self>) -> Option<String>;
 }
 
+/// Where figures go.
+pub trait FigureSink: Send {
+    /// Takes what has been seen up to the end of a window, and the requests that its buckets name; without waiting.
+    fn window(&self, figures: Figures, named: Vec<Sampled>);
+
+    /// Ends it, and returns what was not delivered, if anything was not.
+    fn finish(self: Box<Self>) -> Option<String>;
+}
+
+/// Where what is seen of windows goes.
+#[derive(Default)]
+pub struct Outlets {
+    /// Alerts of objectives.
+    pub alerts: Option<Box<dyn Alerts>>,
+    /// Figures.
+    pub figures: Option<Box<dyn FigureSink>>,
+}
+
+impl std::fmt::Debug for Outlets {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { alerts, figures } = self;
+        write!(formatter, "Outlets {{ alerts: {}, figures: {} }}", alerts.is_some(), figures.is_some())
+    }
+}
+
 /// Judges windows. A source for each recorder feeds it.
 #[derive(Debug)]
 pub(super) struct Judge {
@@ -85,22 +112,20 @@ pub(super) struct Judge {
 
 impl Judge {
     /// Begins.
-    pub(super) fn start(
-        view: View,
-        rules: &[BurnRule],
-        server: String,
-        alerts: Option<Box<dyn Alerts>>,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn start(view: View, rules: &[BurnRule], server: String, outlets: Outlets) -> anyhow::Result<Self> {
         let (to, from) = sync_channel(MOST_WAITING);
+        let missed = Arc::new(AtomicU64::new(0));
         let mut bench = Bench {
             burns: view.objectives.iter().map(|(_, objective)| BurnFold::new(*objective, rules)).collect(),
             view,
             server,
             begin: Instant::now(),
-            alerts,
+            alerts: outlets.alerts,
+            figures: outlets.figures.map(|sink| (FigureFold::default(), sink)),
+            missed: Arc::clone(&missed),
         };
         let thread = std::thread::Builder::new().name("weir-judge".to_owned()).spawn(move || bench.sit(&from))?;
-        Ok(Self { to: Some(to), thread: Some(thread), missed: Arc::default() })
+        Ok(Self { to: Some(to), thread: Some(thread), missed })
     }
 
     /// A source that feeds it.
@@ -115,7 +140,9 @@ impl Judge {
         let mut notes = self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
         let missed = self.missed.load(Ordering::Relaxed);
         if missed > 0 {
-            notes.push(format!("{missed} windows held too many events to be judged by the objectives while recording"));
+            notes.push(format!(
+                "{missed} windows held too many events to be judged, or to be in the figures, while recording"
+            ));
         }
         notes
     }
@@ -127,6 +154,8 @@ struct Bench {
     server: String,
     begin: Instant,
     alerts: Option<Box<dyn Alerts>>,
+    figures: Option<(FigureFold, Box<dyn FigureSink>)>,
+    missed: Arc<AtomicU64>,
 }
 
 impl Bench {
@@ -136,21 +165,34 @@ impl Bench {
         for window in windows {
             self.judge(window);
         }
-        self.alerts.take().and_then(Alerts::finish).into_iter().collect()
+        let alerts = self.alerts.take().and_then(Alerts::finish);
+        let figures = self.figures.take().and_then(|(_, sink)| sink.finish());
+        alerts.into_iter().chain(figures).collect()
     }
 
     fn judge(&mut self, mut window: Window) {
         let mut objectives = Objectives::new(&self.view);
-        let mut joiner = Joiner::of_server(Bounds::default(), &self.view.tls_ports);
+        let (mut joiner, mut labels) = (Joiner::of_server(Bounds::default(), &self.view.tls_ports), Labels::new());
         // A stable sort: each CPU's records stay in their order.
         window.records.sort_by_key(|(record, _)| record.time_ns);
+        let fold = &mut self.figures;
+        let mut take = |joiner: &Joiner, response: &Response<'_>| {
+            objectives.push(response);
+            if let Some((fold, _)) = fold {
+                fold.push(joiner, &mut labels, response);
+            }
+        };
         for (record, at) in &window.records {
             let slots = window.slots.get(*at as usize..).unwrap_or_default();
             let slots = slots.get(..usize::from(record.slots)).unwrap_or_default();
-            joiner.push(record, slots, None, &mut |_, response| objectives.push(response));
+            joiner.push(record, slots, None, &mut take);
         }
-        joiner.finish(&mut |_, response| objectives.push(response));
+        joiner.finish(&mut take);
         objectives.edge(joiner.end_ns());
+        if let Some((fold, sink)) = &mut self.figures {
+            let named = fold.window(now(), length_ns(&window.records));
+            sink.window(fold.figures(self.missed.load(Ordering::Relaxed)), named);
+        }
         let at_s = self.begin.elapsed().as_secs();
         for ((text, _, judged), burn) in objectives.judged(0).into_iter().zip(&mut self.burns) {
             for alert in burn.push(at_s, judged) {
@@ -162,6 +204,25 @@ impl Bench {
             }
         }
     }
+}
+
+/// How long a window was, by its edges, nanoseconds.
+fn length_ns(records: &[(Record, u32)]) -> u64 {
+    let edge = |ends: bool| {
+        let is_it = |record: &Record| record.kind == Kind::Window as u16 && (record.flags != 0) == ends;
+        records.iter().map(|(record, _)| record).find(|record| is_it(record)).map_or(0, |record| record.b)
+    };
+    edge(true).saturating_sub(edge(false))
+}
+
+/// What the recording's times are by the real clock now.
+fn now() -> RealTime {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a timespec of ours; the call writes it and nothing else.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    let recording_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+    let real = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    RealTime::of(u64::try_from(real.as_nanos()).unwrap_or(u64::MAX), recording_ns)
 }
 
 fn words(objective: &str, alert: &Alert) -> String {

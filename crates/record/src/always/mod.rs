@@ -8,4 +8,4 @@ mod room;
 mod shelf;
 
 pub use forever::{Forever, record};
-pub use judge::Alerts;
+pub use judge::{Alerts, FigureSink, Outlets};
