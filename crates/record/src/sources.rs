@@ -57,7 +57,7 @@ impl Sources {
                 eprintln!("weir: {missing}");
             }
         }
-        sources.extend(self.programs.load(loaded, target, just_started)?);
+        sources.extend(self.programs.load(loaded, target, &self.watched, just_started)?);
         sources.push(self.programs.streams(loaded, target));
         // Before the questions, whose events it takes those from that are its own.
         if self.trace_headers {
