@@ -244,11 +244,7 @@ impl Joiner {
                 self.phases.born(high);
             }
             Kind::Exit => self.tasks.exit(low),
-            Kind::TaskName => {
-                let [traced, carries] = [1, CARRIES].map(|flag| record.flags & flag != 0);
-                let known = TaskName { name: text_from_slots(payload), tgid: high, traced, carries };
-                self.tasks.name(low, known, now_ns);
-            }
+            Kind::TaskName => self.named(record, payload),
             Kind::Lost => {
                 self.statistics.lost = self.statistics.lost.saturating_add(record.a);
                 self.tasks.lost(now_ns, record.lane);
@@ -312,6 +308,14 @@ impl Joiner {
             _ => {}
         }
         self.notes.push(record, payload);
+    }
+
+    /// A task has a name.
+    fn named(&mut self, record: &Record, payload: &[Slot]) {
+        let (task, tgid) = record.a_halves();
+        let [traced, carries] = [1, CARRIES].map(|flag| record.flags & flag != 0);
+        let known = TaskName { name: text_from_slots(payload), tgid, traced, carries };
+        self.tasks.name(task, known, record.time_ns);
     }
 
     /// A probe was hit.

@@ -161,9 +161,8 @@ impl Joiner {
                 let parked = exchange.parked.take().unwrap_or_default();
                 let mut steps = steps_of(self.known(), &exchange, parked).steps;
                 self.refine(&mut steps, 0);
-                if exchange.stream == 0 {
-                    let begun_ns = span_of(&exchange).map_or(u64::MAX, |span| span.begun_ns);
-                    self.put_carried(&mut steps, 0, (exchange.socket, begun_ns));
+                if let Some(span) = span_of(&exchange).filter(|_| exchange.stream == 0) {
+                    self.put_carried(&mut steps, 0, (exchange.socket, span.begun_ns));
                 }
                 self.questions.name(&mut steps, exchange.socket, &self.tasks, &mut self.texts);
                 let Some(span) = span_of(&exchange) else { return };

@@ -1,19 +1,19 @@
 //! Goroutines that threads carry: what each waits for, as probes in Go's runtime tell it.
 
-use crate::wakeups::{OTHER, SOCKET, WORKER, plain, steps_with_names};
+use crate::wakeups::{OTHER, PushNamed, SOCKET, WORKER, plain, steps_with_names};
 use std::sync::Arc;
 use weir_measure::part::Part;
 use weir_timeline::{Detail, Step};
 use weir_wire::probe::{CARRIED, END, LOCK, ProbePoint, SLEEP};
 use weir_wire::task::{BY_INTERRUPT, CONTEXT_TOLD, NO_SYSCALL, Switch};
-use weir_wire::{Kind, Record, Slot, text_slots};
+use weir_wire::{Kind, Record, text_slots};
 
 /// A goroutine of the request's, and another.
 const OURS: u64 = 0xc000_0100;
 const ANOTHERS: u64 = 0xc000_0200;
 const BY_TIMER: u8 = CONTEXT_TOLD | BY_INTERRUPT;
 
-struct Told<'a>(&'a mut dyn FnMut(Record, &[Slot], Option<&Arc<str>>));
+struct Told<'a>(&'a mut PushNamed<'a>);
 
 impl Told<'_> {
     fn at(&mut self, time_ns: u64, lane: u32, kind: Kind, flags: u8, low: u32, high: u32) {

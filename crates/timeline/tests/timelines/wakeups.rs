@@ -36,8 +36,11 @@ pub(crate) fn steps_with_slots(tell: impl FnOnce(&mut dyn FnMut(Record, &[Slot])
     steps_with_names(|push| tell(&mut |record, slots| push(record, slots, None)))
 }
 
+/// Takes a record with its slots and its text of the dictionary.
+pub(crate) type PushNamed<'a> = dyn FnMut(Record, &[Slot], Option<&Arc<str>>) + 'a;
+
 /// The same where what happens has slots, or a text of the dictionary.
-pub(crate) fn steps_with_names(tell: impl FnOnce(&mut dyn FnMut(Record, &[Slot], Option<&Arc<str>>))) -> Vec<Step> {
+pub(crate) fn steps_with_names(tell: impl FnOnce(&mut PushNamed<'_>)) -> Vec<Step> {
     let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
     let mut joiner = Joiner::new(Bounds::default());
     let mut steps: Vec<Step> = Vec::new();
