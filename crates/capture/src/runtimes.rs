@@ -1,4 +1,4 @@
-//! Runtimes whose threads take up whatever work is ready: which process has one.
+//! Runtimes whose threads take up any work that is ready: which process has one.
 
 use object::read::ReadCache;
 use object::{File, Object};

@@ -690,7 +690,7 @@ fn warnings(reader: &RunReader, statistics: &Statistics, damage: &Damage, status
     let (told, unknown) = statistics.carried_waits;
     if unknown * 10 > told {
         warnings.push(format!(
-            "of {unknown} of {told} waits of goroutines for a lock or in a sleep it is not known for whose request they were (work in the background, or a request that came over a channel): what such a request waited for is told by what its threads did"
+            "of {unknown} waits of goroutines for a lock or in a sleep, {told} in all, it is not known for whose request they were (work in the background, or a request that came over a channel): what such a request waited for is told by what its threads did"
         ));
     }
     // Every virtual machine loses a few switches; we warn only if requests could not be joined for it.

@@ -1,6 +1,6 @@
 //! Waits of what a runtime's threads carry: goroutines, as probes in their runtime tell of them.
 //!
-//! A thread takes up whichever goroutine is ready, so what it sleeps in says nothing of a request. The probes tell which
+//! A thread takes up any goroutine that is ready, so what it sleeps in says nothing of a request. The probes tell which
 //! goroutine begins to wait, for a lock or for time to pass, and which one's wait is over. For whose request it waits is
 //! known where its thread has just dealt with a client and carried nothing else since; and from then on until that request
 //! is answered, wherever the goroutine goes. Of other waits it is not known, and they are counted.

@@ -1,6 +1,6 @@
 //! Programs of Go: what a goroutine waits for without a socket, told by its runtime.
 //!
-//! Threads of Go's runtime take up whichever goroutine is ready, so what a thread sleeps in says nothing of a request.
+//! Threads of Go's runtime take up any goroutine that is ready, so what a thread sleeps in says nothing of a request.
 //! The places lie behind the check of the stack, where the arguments still stand in their registers: r14 holds the running
 //! goroutine (Go's internal ABI, abi-internal.md), and a waiter (`sudog`) begins with its own. Each is on the way of those
 //! that wait alone: a lock that is free, and a timer that sends to a channel, meet none.
