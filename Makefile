@@ -222,7 +222,7 @@ soak-upgrade: deps ## Exchanges the program of all nodes ROUNDS (10) times under
 soak-relays: deps ## Moves RUNS (300) responses among four nodes while a third of the messages between these is lost: each comes whole. A minute, no root.
 	@WEIR_RELAY_RUNS=$(or $(RUNS),300) $(CARGO) test --release --workspace --test cluster -- --nocapture --ignored responses_move_about
 
-check-parents: deps ## For whose requests gunicorn, php-fpm, Node and Go ask another server, 1, 8 and 64 in flight: what weir says against what that server knows. As root, some three minutes.
+check-parents: deps ## For whose requests gunicorn, php-fpm, Node, asyncio, Go and Java ask another server, 1, 8 and 64 in flight: what weir says against what that server knows. As root, some three minutes.
 	@$(CARGO) test --release --workspace --test planted -- --nocapture --ignored parents
 
 measure-moves: deps ## Moves sessions of clients that read 25 MB/s MOVES (200) times each: how long they stand still, and what their clients see. As root, some six minutes; on an idle machine.

@@ -53,6 +53,7 @@ mod quota;
 mod recorder;
 mod redaction;
 mod ring;
+mod runtimes;
 mod samples;
 mod servers;
 mod spine;

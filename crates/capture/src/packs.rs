@@ -7,6 +7,7 @@
 
 mod apache;
 mod choice;
+mod go;
 mod mariadb;
 mod nginx;
 mod pack;
@@ -16,5 +17,5 @@ mod scripts;
 mod weir;
 
 pub use choice::{PACKS, PackChoice};
-pub(crate) use choice::{always, fitting};
+pub(crate) use choice::{always, fitting, of_runtimes};
 pub use pack::{Entry, Pack, Place, Reads};

@@ -1,6 +1,7 @@
 //! Names of tasks: which are told already, and what /proc and the control groups say of a task beside its name.
 
 use crate::probes::Probes;
+use weir_wire::task::CARRIES;
 use weir_wire::{Kind, Record};
 
 /// Whether a task's name is still to be written; from now on it is not.
@@ -43,7 +44,9 @@ pub(crate) fn task_name(
 /// The record of a task's name with what /proc and the control groups say of its process.
 pub(crate) fn whole_name(probes: &Probes, record: Record, name: &str, in_groups: bool) -> (Record, String) {
     let (_, tgid) = record.a_halves();
-    let flags = u8::from(probes.is_traced(tgid));
+    let traced = u8::from(probes.is_traced(tgid));
+    let carries = traced != 0 && crate::runtimes::is_of_go(tgid);
+    let flags = traced | if carries { CARRIES } else { 0 };
     let record = Record { flags, b: crate::target::start_ns(tgid).unwrap_or(0), ..record };
     // Where the server was named by its service or container, its processes are told with it.
     let group = if in_groups && flags != 0 { crate::cgroup::name_of_process(tgid) } else { None };

@@ -34,7 +34,12 @@ pub(crate) struct ProbeArgs {
 
 impl ProbeArgs {
     fn wanted(&self) -> Wanted {
-        Wanted { probes: self.probe.clone(), packs: self.packs.clone(), allow_slow: self.allow_slow_probes }
+        Wanted {
+            probes: self.probe.clone(),
+            packs: self.packs.clone(),
+            allow_slow: self.allow_slow_probes,
+            watched: Vec::new(),
+        }
     }
 
     /// An option that asks for probes, if one was given.

@@ -687,6 +687,12 @@ fn warnings(reader: &RunReader, statistics: &Statistics, damage: &Damage, status
             "{http2} requests went over HTTP/2 and their streams could not be followed at the server, so where their time went there is unattributed: it takes another TLS library than OpenSSL 3.0, or io_uring, or the rung of the recording follows no frames; the same load over HTTP/1.1 is explained"
         ));
     }
+    let (told, unknown) = statistics.carried_waits;
+    if unknown * 10 > told {
+        warnings.push(format!(
+            "of {unknown} waits of goroutines for a lock or in a sleep, {told} in all, it is not known for whose request they were (work in the background, or a request that came over a channel): what such a request waited for is told by what its threads did"
+        ));
+    }
     // Every virtual machine loses a few switches; we warn only if requests could not be joined for it.
     let missed = statistics.unjoinable[Unjoinable::Gap as usize];
     if missed * 1000 > statistics.requests {

@@ -58,7 +58,7 @@ impl Sources {
                 eprintln!("weir: {missing}");
             }
         }
-        sources.extend(self.programs.load(loaded, target, just_started)?);
+        sources.extend(self.programs.load(loaded, target, &self.watched, just_started)?);
         let traces = if self.trace_headers { HeadTraces::Read } else { HeadTraces::Left };
         sources.push(self.programs.streams(loaded, target, traces));
         // Before the questions, whose events it takes those from that are its own.

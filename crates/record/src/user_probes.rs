@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 use weir_capture::http2::{HeadTraces, Streams};
 use weir_capture::user_probes::{Plan, Programs, Release, UserProbes, Wanted};
-use weir_capture::{EventSource, Probes, Target, tree};
+use weir_capture::{EventSource, Probes, Target, Watched, tree};
 
 /// A server that was just started maps its modules within this time.
 const MAPPED: Duration = Duration::from_secs(3);
@@ -46,16 +46,18 @@ impl ProbesOfPrograms {
         Box::new(streams)
     }
 
-    /// The source for what is wanted, none if nothing is; says what it sets and what it left out.
+    /// The source for what is wanted and for what runtimes tell of the waits that are `watched` for, none if nothing is;
+    /// says what it sets and what it left out.
     ///
     /// `just_started` says that the server may not yet have mapped all of its files.
     pub(crate) fn load(
         &self,
         probes: &Probes,
         target: &Target,
+        watched: &[Watched],
         just_started: bool,
     ) -> anyhow::Result<Option<Box<dyn EventSource>>> {
-        let wanted = &self.wanted;
+        let wanted = &Wanted { watched: watched.to_vec(), ..self.wanted.clone() };
         // What is recorded without being asked for is not waited for.
         let waits = just_started && !wanted.is_empty();
         let deadline = Instant::now() + if waits { MAPPED } else { Duration::ZERO };
@@ -80,7 +82,9 @@ impl ProbesOfPrograms {
         match UserProbes::load(probes, plan, self.keep_queries) {
             Ok(loaded) => Ok(Some(Box::new(loaded))),
             Err(error) if wanted.is_empty() => {
-                eprintln!("weir: the decisions of the server's rules are not recorded: {error}");
+                eprintln!(
+                    "weir: what the server's own program tells of its rules or its waits is not recorded: {error}"
+                );
                 Ok(None)
             }
             Err(error) => Err(error.into()),

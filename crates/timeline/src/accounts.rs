@@ -169,7 +169,7 @@ impl Accounts {
             sums: [0; Part::COUNT],
         };
         self.accounts.insert(task, account);
-        self.tasks.name(task, TaskName { name: String::new(), tgid: process, traced: true }, now_ns);
+        self.tasks.name(task, TaskName { name: String::new(), tgid: process, traced: true, carries: false }, now_ns);
     }
 
     /// Takes an event. They come in the order of time, of all CPUs.

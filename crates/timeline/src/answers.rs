@@ -64,6 +64,20 @@ pub(crate) fn are_siblings(known: Known<'_>, one: u32, other: u32) -> bool {
     one != 0 && one != other && process(one).is_some_and(|tgid| process(other) == Some(tgid))
 }
 
+/// Whether a wait was ended by the thread with which a virtual machine does what stops its other threads, such as to collect
+/// garbage (HotSpot's `VM Thread`). Those wait for its work where it waits for theirs, which a lock's holder would do, too.
+pub(crate) fn is_by_machine(known: Known<'_>, pid: u32, spell: &Spell) -> bool {
+    const MACHINE: &str = "VM Thread";
+    let is_machine = known.tasks.named(spell.woken_by).is_some_and(|name| name.name.starts_with(MACHINE));
+    is_machine && are_siblings(known, pid, spell.woken_by) && !known.tasks.deals_with_clients(spell.woken_by)
+}
+
+/// Whether a thread slept because it carried no goroutine, until another one had some for it: that is no wait of the request
+/// whose goroutine it carried before, or carries after.
+pub(crate) fn is_parked(known: Known<'_>, pid: u32, spell: &Spell) -> bool {
+    known.tasks.carries(pid) && are_siblings(known, pid, spell.woken_by)
+}
+
 /// Whether a wait for a futex was for a lock that its waker had: one for which the waker has waited as well.
 pub(crate) fn is_lock(known: Known<'_>, spell: &Spell) -> bool {
     place_of(spell).is_some_and(|place| known.tasks.waits_for(spell.woken_by, place))
@@ -96,7 +110,7 @@ pub(crate) fn read_for_another(known: Known<'_>, ours: Ours, pid: u32, window: (
                 && are_siblings(known, pid, spell.woken_by)
                 && !is_lock(known, &spell)
         };
-        if touch.asker == pid && !waits.any(idles) {
+        if touch.asker == pid && !known.tasks.carries(pid) && !waits.any(idles) {
             continue;
         }
         return Some(Answer {
@@ -108,6 +122,29 @@ pub(crate) fn read_for_another(known: Known<'_>, ours: Ours, pid: u32, window: (
         });
     }
     None
+}
+
+/// The last answer within a window that any other thread of the process read to what was asked for our request, where threads
+/// read each other's answers: wherever it then went to, until it was read the request waited for it.
+pub(crate) fn read_elsewhere(known: Known<'_>, ours: Ours, pid: u32, window: (u64, u64)) -> Option<Answer> {
+    let (from_ns, to_ns) = window;
+    if ours.socket == 0 {
+        return None;
+    }
+    let fits = |(reader, answer): &&(u32, Touch)| {
+        let within = (from_ns..to_ns).contains(&answer.at_ns) && (from_ns..answer.at_ns).contains(&answer.asked_ns);
+        within && are_siblings(known, pid, *reader)
+    };
+    let (reader, answer) = known.tasks.shared_answers(ours.socket).find(fits)?;
+    let mut waits = known.tasks.spells_back(*reader, answer.asked_ns, answer.at_ns);
+    let waited = waits.find(|spell| matches!(spell.state, State::Blocked { .. }));
+    Some(Answer {
+        source: Source::Socket(answer.socket),
+        asker: answer.asker,
+        asked_ns: answer.asked_ns,
+        answered_ns: waited.map_or(answer.at_ns, |spell| spell.to_ns),
+        read_ns: answer.at_ns,
+    })
 }
 
 /// The last work that a task handed to another thread of its process within a window, and had back.

@@ -93,6 +93,8 @@ pub struct Statistics {
     pub exchanges: Exchanges,
     /// What stayed open and carried messages, and is no response among the others, by kind and name.
     pub long_lived: Vec<LongLived>,
+    /// Waits that a runtime told of what its threads carry, and those of them of which it is not known for whose request.
+    pub carried_waits: (u64, u64),
     /// What came to the server, whether or not a response became of it.
     pub seen: Seen,
 }

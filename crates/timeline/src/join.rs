@@ -1,6 +1,7 @@
 //! Joins the client's requests with what happened at the server's sockets, by connection and byte offset.
 
 use crate::answers;
+use crate::carried::CarriedWaits;
 use crate::conversations::{Conversations, Dealing};
 use crate::counts::{Statistics, Unjoinable};
 use crate::known::Known;
@@ -28,7 +29,7 @@ use weir_wire::socket::{
     TLS,
 };
 use weir_wire::stream::{StreamFrame, StreamHead, frame_type};
-use weir_wire::task::{Switch, TaskState, WAS_FROZEN};
+use weir_wire::task::{CARRIES, Switch, TaskState, WAS_FROZEN};
 use weir_wire::trace_context::{TraceContext, TraceOf};
 use weir_wire::{Kind, Record, Slot, text_from_slots};
 
@@ -139,6 +140,7 @@ pub struct Joiner {
     pub(crate) phases: Phases,
     pub(crate) traces: Traces,
     pub(crate) questions: Questions,
+    pub(crate) carried: CarriedWaits,
     stretches: Vec<PhaseStretch>,
     pub(crate) statistics: Statistics,
     since_sweep: u32,
@@ -177,6 +179,7 @@ impl Joiner {
             phases: Phases::default(),
             traces: Traces::default(),
             questions: Questions::default(),
+            carried: CarriedWaits::default(),
             stretches: Vec::new(),
             statistics: Statistics::default(),
             since_sweep: 0,
@@ -248,10 +251,7 @@ impl Joiner {
                 self.phases.born(high);
             }
             Kind::Exit => self.tasks.exit(low),
-            Kind::TaskName => {
-                let known = TaskName { name: text_from_slots(payload), tgid: high, traced: record.flags & 1 != 0 };
-                self.tasks.name(low, known, now_ns);
-            }
+            Kind::TaskName => self.named(record, payload),
             Kind::Lost => {
                 self.statistics.lost = self.statistics.lost.saturating_add(record.a);
                 self.tasks.lost(now_ns, record.lane);
@@ -307,7 +307,7 @@ impl Joiner {
                 self.lanes.insert(record.lane, low);
             }
             Kind::SocketPeer => self.peers(record),
-            Kind::ProbeHit => name.iter().for_each(|told| self.phases.push_hit(record, told, &self.tasks)),
+            Kind::ProbeHit => name.iter().for_each(|told| self.probe_hit(record, told)),
             Kind::Asked => self.questions.push(record, payload, name, (&self.sockets, &self.tasks), &mut self.texts),
             kind if is_of_stream(kind) => self.of_stream(record, payload, name),
             Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
@@ -315,6 +315,23 @@ impl Joiner {
             _ => {}
         }
         self.notes.push(record, payload);
+    }
+
+    /// A task has a name.
+    fn named(&mut self, record: &Record, payload: &[Slot]) {
+        let (task, tgid) = record.a_halves();
+        let [traced, carries] = [1, CARRIES].map(|flag| record.flags & flag != 0);
+        let known = TaskName { name: text_from_slots(payload), tgid, traced, carries };
+        self.tasks.name(task, known, record.time_ns);
+    }
+
+    /// A probe was hit.
+    fn probe_hit(&mut self, hit: &Record, told: &Arc<str>) {
+        match self.phases.carried(hit, told, &self.tasks) {
+            Some((hit, true)) => self.carried.ends(hit, &self.tasks),
+            Some((hit, false)) => self.carried.begins(hit, &self.tasks),
+            None => self.phases.push_hit(hit, told, &self.tasks),
+        }
     }
 
     /// Resolves what is left at the end of a recording.
@@ -335,6 +352,7 @@ impl Joiner {
         Statistics {
             gaps: self.statistics.gaps + self.tasks.gaps(),
             exchanges,
+            carried_waits: self.carried.counts(),
             long_lived: self.streams.long_told(),
             sources: self.notes.costs(),
             stolen_ns: self.notes.stolen(),
@@ -371,6 +389,7 @@ impl Joiner {
             + self.phases.held()
             + self.traces.held()
             + self.questions.held()
+            + self.carried.held()
     }
 
     /// A task's name, if the recording tells it.
@@ -492,6 +511,9 @@ impl Joiner {
         }
         let whole = record.flags & (END_OF_STREAM | ERROR | PEEK) == 0;
         if whole {
+            if server_side && verb == Verb::Send {
+                self.carried.answers(record.time_ns, id);
+            }
             self.tasks.exchanged(pid, verb, server_side);
         }
         let seen = &mut self.statistics.seen;
@@ -680,6 +702,7 @@ impl Joiner {
         self.phases.trim(keep_ns);
         self.traces.trim(keep_ns);
         self.questions.trim(keep_ns);
+        self.carried.trim(keep_ns);
         while self.tasks.held() > self.bounds.changes && keep_ns < now_ns {
             keep_ns += (now_ns - keep_ns).div_ceil(2);
             self.tasks.trim(keep_ns);

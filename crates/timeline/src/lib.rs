@@ -35,6 +35,7 @@ mod accounts;
 mod answers;
 mod attempts;
 mod blocked;
+mod carried;
 mod conversations;
 mod counts;
 mod disk;

@@ -107,6 +107,8 @@ fn lock_of(refine: &Refine<'_>, step: &Step, since_ns: u64, call: i64) -> Option
             _ => continue,
         };
         let fits = match wait.sort {
+            // Threads that carry goroutines sleep in futexes for want of these, and lock none by them.
+            LockSort::Futex if refine.tasks.carries(step.pid) => return None,
             // Told when the task leaves the CPU.
             LockSort::Futex => call == libc::SYS_futex && at_ns.saturating_add(APART_NS) >= since_ns,
             LockSort::Flock => call == libc::SYS_flock,

@@ -231,6 +231,7 @@ impl Walk<'_> {
             self.last_question(pid, from_ns, to_ns),
             answers::read_for_another(self.known, ours, pid, window),
             answers::passed_on(self.known, ours, pid, window),
+            answers::read_elsewhere(self.known, ours, pid, window),
         ];
         let over_sockets = over_sockets.into_iter().flatten().max_by_key(|answer| answer.answered_ns);
         let of_threads = answers::handed_out(self.known, ours, pid, window);
@@ -293,10 +294,28 @@ impl Walk<'_> {
             }
             (Awaited::Later, _, ready) => {
                 let known = ready.and_then(|ready| self.as_in(pid, spell, ready));
-                known.unwrap_or(Awaited::Known(Part::Unattributed, Detail::None))
+                let part = if self.was_due(pid, spell) { Part::WaitTimer } else { Part::Unattributed };
+                known.unwrap_or(Awaited::Known(part, Detail::None))
             }
             _ => awaited,
         }
+    }
+
+    /// Whether a timer of the request's was due when a loop came to answer it, though what ended the wait was another
+    /// request: the loop asked nothing for it, and others that it answered by a timer took no longer.
+    fn was_due(&self, pid: u32, spell: &Spell) -> bool {
+        let Span { socket, picker, sender, sent_ns, .. } = self.span;
+        let Some(least_ns) = self.known.tasks.shortest_timer_ns(pid).filter(|_| pid == picker && pid == sender) else {
+            return false;
+        };
+        // A runtime counts from when it looked at the clock, which it does once for all that it takes up together.
+        let least_ns = least_ns - least_ns / 16;
+        let mut before = self.known.tasks.touches(pid, self.span.picked_ns, sent_ns).rev();
+        let last = before.find(|touch| touch.owner == socket);
+        last.is_some_and(|taken| {
+            let took_ns = sent_ns.saturating_sub(taken.at_ns);
+            taken.server_side && taken.verb == Verb::Receive && taken.at_ns <= spell.from_ns && took_ns >= least_ns
+        })
     }
 
     /// What a later wait for readiness was for, if nothing of ours was done since the one at hand.
@@ -626,6 +645,10 @@ impl Walk<'_> {
             return awaited;
         }
         match sort {
+            Wait::Lock if answers::is_by_machine(self.known, pid, spell) => {
+                Awaited::Thread(spell.woken_by, spell.from_ns)
+            }
+            Wait::Lock if answers::is_parked(self.known, pid, spell) => Awaited::Later,
             Wait::Lock if timed_out(spell, syscall) => match answers::lock_until_time_out(self.known, pid, spell) {
                 Some(holder) => Awaited::Known(Part::WaitLock, holder.map_or(Detail::None, Detail::Task)),
                 None => Awaited::Known(Part::WaitTimer, Detail::None),
@@ -661,7 +684,8 @@ impl Walk<'_> {
     /// The task that ended a wait, unless that brought another request: a client's wake-up ends no wait for an answer.
     fn waker_or_later(&self, pid: u32, spell: &Spell) -> Awaited {
         let is_anothers = answers::is_anothers(self.known, self.ours(), pid, spell, self.span.sent_ns);
-        if is_anothers { Awaited::Later } else { Awaited::Waker }
+        let ends_nothing = is_anothers || answers::is_parked(self.known, pid, spell);
+        if ends_nothing { Awaited::Later } else { Awaited::Waker }
     }
 
     /// The peer to which a task was making a connection of ours meanwhile, where that never was made.

@@ -3,6 +3,7 @@
 //! A mark begins a phase of the task that met it, which lasts until the task's next mark of the same server. A response
 //! is in the phase of the task that it is with; while it waits behind others it is in none.
 
+use crate::carried::{Hit as CarriedHit, Sort};
 use crate::step::{Detail, Step};
 use crate::tasks::{State, Tasks};
 use crate::texts::Texts;
@@ -13,8 +14,8 @@ use std::sync::Arc;
 use weir_measure::part::{Part, PartTimes};
 use weir_wire::Record;
 use weir_wire::probe::{
-    BY_APPLICATION, BY_HAND, END, GOES_ON, INTERLEAVED, LOCK, PHASE, ProbePoint, QUERY, QUERY_END, REMARK, REQUEST,
-    SPANNING,
+    BY_APPLICATION, BY_HAND, CARRIED, END, GOES_ON, INTERLEAVED, LOCK, PHASE, ProbePoint, QUERY, QUERY_END, REMARK,
+    REQUEST, SLEEP, SPANNING,
 };
 
 /// Marks, queries, requests and waits that are remembered of all tasks together: a fast event loop meets some 300,000
@@ -232,11 +233,28 @@ impl Default for Phases {
 }
 
 impl Phases {
+    /// What a hit says of what its task carries, if it is about that, and whether a wait is over.
+    pub(crate) fn carried(&mut self, hit: &Record, told: &Arc<str>, tasks: &Tasks) -> Option<(CarriedHit, bool)> {
+        let Point { server, roles, .. } = self.point(told).filter(|point| point.roles & CARRIED != 0)?;
+        let sort = match (roles & LOCK, roles & SLEEP) {
+            (0, 0) => return None,
+            (0, _) => Sort::Sleep,
+            _ => Sort::Lock,
+        };
+        let pid = tasks.current(hit.lane)?;
+        Some((CarriedHit { at_ns: hit.time_ns, pid, carried: hit.a, sort, server }, roles & END != 0))
+    }
+
+    /// The names of the servers, by their numbers.
+    pub(crate) fn servers(&self) -> &[String] {
+        &self.servers
+    }
+
     /// The running task of a lane met a probe, or an application told of one of its tasks; `told` is what the dictionary
     /// says of it.
     pub(crate) fn push_hit(&mut self, hit: &Record, told: &Arc<str>, tasks: &Tasks) {
         let Record { lane, time_ns: at_ns, a: argument, flags, .. } = *hit;
-        let Some(point) = self.point(told).filter(|point| point.roles & REMARK == 0) else { return };
+        let Some(point) = self.point(told).filter(|point| point.roles & (REMARK | CARRIED) == 0) else { return };
         let by_application = flags & BY_APPLICATION != 0;
         let pid = if by_application { u32::try_from(argument).ok() } else { tasks.current(lane) };
         let Some(pid) = pid.filter(|pid| *pid != 0) else {

@@ -14,6 +14,12 @@ impl Joiner {
         let (notes, tasks, phases, texts) = (&self.notes, &self.tasks, &self.phases, &mut self.texts);
         Refine { notes, tasks, phases, texts, division: &mut self.statistics.run }.steps(steps, from);
     }
+
+    /// Puts what goroutines waited for, for a request over a client's connection since its turn, in its place.
+    pub(crate) fn put_carried(&mut self, steps: &mut Vec<Step>, from: usize, ours: (u32, u64)) {
+        let known = (&self.tasks, self.phases.servers());
+        self.carried.put(steps, from, ours, known, &mut self.texts);
+    }
 }
 
 impl Refine<'_> {

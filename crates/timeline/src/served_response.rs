@@ -164,6 +164,9 @@ impl Joiner {
                 let parked = exchange.parked.take().unwrap_or_default();
                 let mut steps = steps_of(self.known(), &exchange, parked).steps;
                 self.refine(&mut steps, 0);
+                if let Some(span) = span_of(&exchange).filter(|_| exchange.stream == 0) {
+                    self.put_carried(&mut steps, 0, (exchange.socket, span.begun_ns));
+                }
                 self.questions.name(&mut steps, exchange.socket, &self.tasks, &mut self.texts);
                 let Some(span) = span_of(&exchange) else { return };
                 let mut phases = Vec::new();

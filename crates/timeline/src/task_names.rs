@@ -15,6 +15,8 @@ pub struct TaskName {
     pub tgid: u32,
     /// Whether it belongs to the traced server.
     pub traced: bool,
+    /// Whether threads of its process carry goroutines.
+    pub carries: bool,
 }
 
 /// The names of one number.
@@ -114,7 +116,7 @@ mod tests {
     use super::*;
 
     fn named(name: &str, tgid: u32) -> TaskName {
-        TaskName { name: name.to_owned(), tgid, traced: true }
+        TaskName { name: name.to_owned(), tgid, traced: true, carries: false }
     }
 
     #[test]

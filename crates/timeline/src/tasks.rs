@@ -5,7 +5,7 @@ use crate::blocked::{Wait, amounts_to, wait_of, waits_for_any};
 use crate::in_hand::{InHand, SEVERAL};
 use crate::lock_words::{LockWords, Word};
 use crate::task_names::{TaskName, TaskNames};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use weir_wire::task::{BY_INTERRUPT, CONTEXT_TOLD, FROZEN, IN_SOFT_INTERRUPT, NO_SYSCALL, Switch, TaskState};
 
@@ -217,6 +217,9 @@ struct Task {
     at: u32,
     in_hand: InHand,
     woken_while_running: Option<(u64, State)>,
+    /// How often a timer had it answer a request of which it had asked nothing, and how long the shortest of these took from
+    /// its last dealing with the request, nanoseconds.
+    by_timer: (u32, u64),
     /// It belongs to the server: it was seen to serve, or a wake-up of a traced task told so.
     serves: bool,
     /// When it was made, and by whom.
@@ -245,6 +248,10 @@ pub(crate) struct Tasks {
     /// else over a socket.
     brought: FxHashMap<u32, (u32, u32)>,
     pub(crate) attempts: Attempts,
+    /// Processes in which a thread was seen to read the answer to what another one had asked.
+    sharing: FxHashSet<u32>,
+    /// Of these: answers by the client's connection for whose request they were asked for, each with the thread that read it.
+    shared: FxHashMap<u32, VecDeque<(u32, Touch)>>,
     locks: LockWords,
     gaps: u64,
     /// Recent stretches in which events must be missing: (from, to).
@@ -553,12 +560,55 @@ impl Tasks {
                 self.brought_by(waker, server_side);
             }
         }
+        let touch = Touch { at_ns, socket, verb, server_side, owner, asker, asked_ns };
+        if asker != 0 {
+            self.share(pid, touch);
+        }
         let task = self.tasks.entry(pid).or_default();
-        task.touches.push_back(Touch { at_ns, socket, verb, server_side, owner, asker, asked_ns });
+        task.touches.push_back(touch);
         if task.touches.len() > MOST_CHANGES {
             task.touches.pop_front();
         }
         pid
+    }
+
+    /// How long the shortest wait for a timer took after which a task answered a request, if it was seen to do that some
+    /// times, nanoseconds.
+    pub(crate) fn shortest_timer_ns(&self, pid: u32) -> Option<u64> {
+        const SOME: u32 = 4;
+        self.tasks.get(&pid).map(|task| task.by_timer).filter(|(count, _)| *count >= SOME).map(|(_, least_ns)| least_ns)
+    }
+
+    /// Notes an answer that a thread reads, where threads of its process read each other's.
+    fn share(&mut self, pid: u32, answer: Touch) {
+        /// Answers of one connection's requests that are remembered.
+        const MOST_ANSWERS: usize = 64;
+        let Some(process) = self.names.now(pid).map(|name| name.tgid) else { return };
+        if answer.asker != pid && self.sharing.len() < MOST_ASKED {
+            self.sharing.insert(process);
+        }
+        if !self.sharing.contains(&process) || [0, SEVERAL].contains(&answer.owner) {
+            return;
+        }
+        if self.shared.len() >= MOST_ASKED {
+            self.shared.clear();
+        }
+        let of_client = self.shared.entry(answer.owner).or_default();
+        of_client.push_back((pid, answer));
+        if of_client.len() > MOST_ANSWERS {
+            of_client.pop_front();
+        }
+    }
+
+    /// Answers to what was asked for a client's requests, latest first, each with the thread that read it, where threads
+    /// read each other's.
+    pub(crate) fn shared_answers(&self, client: u32) -> impl Iterator<Item = &(u32, Touch)> {
+        self.shared.get(&client).into_iter().flat_map(|answers| answers.iter().rev())
+    }
+
+    /// Whether threads of a task's process carry goroutines.
+    pub(crate) fn carries(&self, pid: u32) -> bool {
+        self.names.now(pid).is_some_and(|name| name.carries)
     }
 
     /// Notes that a task took data from a socket or gave some, after it has dealt with the socket.
@@ -569,6 +619,10 @@ impl Tasks {
             Verb::Receive => task.in_hand.hears(task.at),
             Verb::Send if server_side => {
                 let at = task.at;
+                if let Some(took_ns) = task.slept_for(at) {
+                    let (count, least_ns) = task.by_timer;
+                    task.by_timer = (count.saturating_add(1), if count == 0 { took_ns } else { took_ns.min(least_ns) });
+                }
                 if task.in_hand.gives(at) {
                     self.retract(pid, at);
                 }
@@ -774,6 +828,8 @@ impl Tasks {
             + self.asked_for.len()
             + self.attempts.held()
             + self.brought.len()
+            + self.sharing.len()
+            + self.shared.values().map(|answers| 1 + answers.len()).sum::<usize>()
             + self.locks.held()
     }
 
@@ -802,6 +858,10 @@ impl Tasks {
             self.names.retain(|pid| tasks.contains_key(&pid));
         }
         self.names.trim(before_ns);
+        self.shared.retain(|_, answers| {
+            answers.drain(..answers.partition_point(|(_, answer)| answer.at_ns < before_ns));
+            !answers.is_empty()
+        });
         self.attempts.trim(before_ns);
         self.locks.trim(before_ns);
         for cpu in &mut self.cpus {
@@ -837,6 +897,25 @@ impl Task {
             return None;
         };
         Some(*waker).filter(|waker| *waker != 0)
+    }
+
+    /// How long it had waited with a client's request, nanoseconds, if a timer woke it and the first that it did was to
+    /// answer, and if it had asked nothing for the request.
+    fn slept_for(&self, client: u32) -> Option<u64> {
+        /// Dealings that are looked through for the one at which the request was taken.
+        const MOST_BACK: usize = 64;
+        let mut states = self.changes.iter().rev().map(|(_, state)| *state);
+        let (Some(State::Running { .. }), Some(State::Runnable { woken_in: WokenIn::Interrupt, .. })) =
+            (states.next(), states.next())
+        else {
+            return None;
+        };
+        let mut back = self.touches.iter().rev();
+        let answer = back.next()?;
+        let mut before = back.take(MOST_BACK);
+        let first = before.next().filter(|touch| touch.at_ns < self.ran_from_ns())?;
+        let taken = std::iter::once(first).chain(before).find(|touch| touch.owner == client)?;
+        (taken.server_side && taken.verb == Verb::Receive).then(|| answer.at_ns.saturating_sub(taken.at_ns))
     }
 
     /// When it got its CPU.

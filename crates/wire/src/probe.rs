@@ -21,6 +21,10 @@ pub const LOCK: u16 = 128;
 pub const REMARK: u16 = 256;
 /// The phase lasts also while other tasks work for this one: what they do meanwhile is in it, too.
 pub const SPANNING: u16 = 512;
+/// Not the task is meant but what it carries, whose number is the argument: a goroutine, which goes from thread to thread.
+pub const CARRIED: u16 = 1024;
+/// A sleep begins; with [`END`] its time is over. No phase begins or ends there.
+pub const SLEEP: u16 = 2048;
 
 /// Flag of [`crate::Kind::ProbeHit`]: not the running task is meant but the one whose number is the argument, and its
 /// application has told.
@@ -29,8 +33,20 @@ pub const BY_APPLICATION: u8 = 1;
 pub const GOES_ON: u8 = 2;
 
 /// The names of the roles, by their bits.
-const NAMES: [&str; 10] =
-    ["phase", "end", "query", "query_end", "request", "interleaved", "by_hand", "lock", "remark", "spanning"];
+const NAMES: [&str; 12] = [
+    "phase",
+    "end",
+    "query",
+    "query_end",
+    "request",
+    "interleaved",
+    "by_hand",
+    "lock",
+    "remark",
+    "spanning",
+    "carried",
+    "sleep",
+];
 
 /// What a probe stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn points_come_back(server in "[a-z ]{0,9}", name in "[A-Za-z_:. ]{0,30}", roles in 0u16..1024) {
+        fn points_come_back(server in "[a-z ]{0,9}", name in "[A-Za-z_:. ]{0,30}", roles in 0u16..4096) {
             let point = ProbePoint { server, name, roles };
             prop_assert_eq!(ProbePoint::read(&point.write()), Some(point));
         }

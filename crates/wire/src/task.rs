@@ -5,6 +5,9 @@ use crate::{Kind, Record, Slot};
 /// The system-call number that stands for "in none": a page fault, or a task that is not traced.
 pub const NO_SYSCALL: u16 = 0x1ff;
 
+/// Flag of [`crate::Kind::TaskName`]: threads of its process carry goroutines, so that what one waits in says nothing of
+/// the request that it had.
+pub const CARRIES: u8 = 2;
 /// Flag of [`Kind::Waking`]: an interrupt made the task runnable; who is named as the waker only had the CPU then.
 pub const BY_INTERRUPT: u8 = 1;
 /// Flag of [`Kind::Waking`]: it was done in a soft interrupt. Without [`BY_INTERRUPT`] on top of a call of the waker's

@@ -1,8 +1,9 @@
 //! Which packs are wanted, and which of them fit a server's programs.
 
 use super::pack::Pack;
-use super::{apache, mariadb, nginx, php, postgresql, scripts, weir};
+use super::{apache, go, mariadb, nginx, php, postgresql, scripts, weir};
 use crate::user_probes::{ProbeError, Programs};
+use crate::watch::Watched;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -73,6 +74,16 @@ pub(crate) fn always(programs: &Programs) -> impl Iterator<Item = (&'static Pack
     ALWAYS.iter().copied().flat_map(|pack| {
         programs.programs().filter(|(_, name)| pack.fits(name)).map(move |(path, _)| (pack, path.to_owned()))
     })
+}
+
+/// What runtimes tell of waits that are watched for: those of programs in their languages.
+pub(crate) fn of_runtimes(watched: &[Watched]) -> impl Iterator<Item = &'static Pack> {
+    let of = |source: &Watched| match source {
+        Watched::Locks => Some(&go::LOCKS),
+        Watched::Timers => Some(&go::SLEEPS),
+        Watched::Disk | Watched::Interrupts => None,
+    };
+    watched.iter().filter_map(of)
 }
 
 #[cfg(test)]

@@ -51,6 +51,8 @@ pub enum Place<'n> {
     Call(&'n str, &'n str),
     /// A static probe: provider and name.
     Static(&'n str, &'n str),
+    /// In a function of a program of Go, behind the check of the stack.
+    Go(&'n str),
 }
 
 /// What a hit reads; arguments count from 1.
@@ -64,6 +66,10 @@ pub enum Reads {
     Text(u8),
     /// The text whose address stands so many bytes behind where an argument points.
     TextAt(u8, i32),
+    /// What this register holds.
+    Held(&'static str),
+    /// The word that stands so many bytes behind where this register points.
+    HeldAt(&'static str, i32),
 }
 
 impl Reads {
@@ -71,7 +77,7 @@ impl Reads {
     #[must_use]
     pub fn number(self) -> Option<u8> {
         match self {
-            Self::Nothing => None,
+            Self::Nothing | Self::Held(_) | Self::HeldAt(..) => None,
             Self::Number(number) | Self::Text(number) | Self::TextAt(number, _) => Some(number),
         }
     }

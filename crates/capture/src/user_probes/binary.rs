@@ -230,6 +230,17 @@ impl Binary {
         go_functions(table, self.text().map_or(0, |text| text.start), names)
     }
 
+    /// Whether it is a program of Go.
+    pub(super) fn is_of_go(&self) -> bool {
+        self.file().is_ok_and(|file| file.section_by_name(".go.buildinfo").is_some())
+    }
+
+    /// A function of a program of Go: where it is in the file, and its first instructions.
+    pub(super) fn go_function(&self, name: &str) -> Option<(u64, Vec<u8>)> {
+        let [address] = self.addresses_of_go([name]);
+        self.code_at(address?, UNSIZED)
+    }
+
     /// The instructions from an address on, at most `size` bytes of its section, and where in the file they are.
     pub(super) fn code_at(&self, address: u64, size: usize) -> Option<(u64, Vec<u8>)> {
         let file = self.file().ok()?;

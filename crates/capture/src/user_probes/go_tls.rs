@@ -137,7 +137,7 @@ fn input_offset(function: &[Instruction], before: &[Instruction]) -> Option<u64>
 }
 
 /// The push behind the check of the stack: how far it is in the function.
-fn pushed(code: &[u8]) -> Option<u64> {
+pub(super) fn pushed(code: &[u8]) -> Option<u64> {
     let mut info = InstructionInfoFactory::new();
     let mut was_checked = false;
     for one in Decoder::with_ip(64, code, 0, DecoderOptions::NONE).into_iter().take(NEAR / 2) {

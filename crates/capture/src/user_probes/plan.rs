@@ -2,6 +2,7 @@
 
 use super::binary::Binary;
 use super::error::ProbeError;
+use super::go_tls;
 use super::instruction::{HitCost, NOP5, Placed, cost_of, place};
 use super::programs::Programs;
 use super::query_text::Dialect;
@@ -10,12 +11,15 @@ use super::release::Release;
 use super::request::ProbeRequest;
 use super::usdt::{Argument, From};
 use crate::packs::{self, Entry, Pack, PackChoice, Place, Reads};
+use crate::watch::Watched;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_wire::probe::{BY_HAND, END, PHASE, ProbePoint};
 
 /// Places that a recording may probe, as in user_probes.h.
 pub const MOST_SITES: usize = 1024;
+/// Programs of a server that are looked at for a runtime that tells of waits.
+const MOST_PROGRAMS: usize = 64;
 
 /// What a probe stands for, and how its text is to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,10 +71,12 @@ pub struct Wanted {
     pub packs: PackChoice,
     /// Whether probes that must be single-stepped are set all the same.
     pub allow_slow: bool,
+    /// What is watched: runtimes that carry requests from thread to thread tell of such waits.
+    pub watched: Vec<Watched>,
 }
 
 impl Wanted {
-    /// Whether nothing is.
+    /// Whether no probe is asked for.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.probes.is_empty() && self.packs == PackChoice::None
@@ -89,6 +95,9 @@ impl Plan {
         }
         for (pack, file) in packs::always(programs) {
             planner.quietly(pack, &file, programs);
+        }
+        for pack in packs::of_runtimes(&wanted.watched) {
+            planner.of_runtime(pack, programs);
         }
         for request in &wanted.probes {
             planner.by_hand(request, &programs.file(request.binary())?)?;
@@ -154,6 +163,16 @@ impl Planner<'_> {
     fn quietly(&mut self, pack: &'static Pack, file: &Path, programs: &Programs) {
         for entry in pack.entries {
             let _missing = self.entry(pack, entry, file, programs);
+        }
+    }
+
+    /// Sets the probes of a runtime in the programs that have it.
+    fn of_runtime(&mut self, pack: &'static Pack, programs: &Programs) {
+        let files: Vec<PathBuf> = programs.programs().map(|(path, _)| path.to_owned()).collect();
+        for file in files.iter().take(MOST_PROGRAMS) {
+            if self.binary(file).is_ok_and(Binary::is_of_go) {
+                self.pack(pack, file, programs);
+            }
         }
     }
 
@@ -260,6 +279,18 @@ impl Planner<'_> {
                 }
                 Ok(sites)
             }
+            Place::Go(name) => {
+                let missing = || ProbeError::NoFunction {
+                    path: file.to_owned(),
+                    name: name.to_owned(),
+                    alike: Vec::new(),
+                    stripped: false,
+                };
+                let (offset, code) = binary.go_function(name).ok_or_else(missing)?;
+                let shift = go_tls::pushed(&code).ok_or_else(missing)?;
+                let cost = cost_of(&code[shift as usize..], release);
+                Ok(vec![site(offset + shift, argument_value(reads), cost)])
+            }
         }
     }
 }
@@ -279,6 +310,13 @@ fn register_value(register: Register) -> Argument {
 
 /// Where a function finds what is to be read.
 fn argument_value(reads: Reads) -> Option<Argument> {
+    if let Reads::Held(name) | Reads::HeldAt(name, _) = reads {
+        let register = Register::named(name)?;
+        return Some(match reads {
+            Reads::HeldAt(_, offset) => Argument { from: From::Memory(register, offset), bytes: 8, signed: false },
+            _ => register_value(register),
+        });
+    }
     let register = Register::argument(reads.number()?)?;
     Some(match reads {
         Reads::TextAt(_, offset) => Argument { from: From::Memory(register, offset), bytes: 8, signed: false },

@@ -4,6 +4,7 @@
 use crate::support;
 
 use std::path::Path;
+use std::process::Command;
 use support::planted::{Beside, explained, first, held_by, names_first, said, share, undisturbed, wait_for};
 use weir_testkit::{Site, require};
 
@@ -107,6 +108,35 @@ while True:
     threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
 ";
 
+/// Goroutines that share a lock, under which each sleeps 10 ms.
+const GOROUTINES: &str = r#"package main
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+func main() {
+	var stock sync.Mutex
+	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		stock.Lock()
+		time.Sleep(10 * time.Millisecond)
+		stock.Unlock()
+		w.Write([]byte("ok"))
+	})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	os.WriteFile(os.Args[1], []byte(port), 0o644)
+	http.Serve(listener, nil)
+}
+"#;
+
 /// The head of a response and its body in writes of their own, without TCP_NODELAY.
 const PIECES: &str = "#!/usr/bin/python3
 import http.server, sys
@@ -191,6 +221,33 @@ fn a_pool_beside_an_event_loop() {
     // A client's wake-up of the loop ends no wait for an answer.
     assert!(share(&report, "wait_process") < 0.05, "{}", said(&report));
     assert!(share(&report, "unattributed") < 0.05, "{}", said(&report));
+}
+
+/// Each of four has the lock for a quarter of the time: three quarters of a response are waits for it, the rest is a sleep.
+#[test]
+fn goroutines_that_share_a_lock() {
+    let _turn = undisturbed();
+    let Some(site) = ready() else { return };
+    if require::program("go").is_none() {
+        return;
+    }
+    site.write("main.go", GOROUTINES.as_bytes()).expect("a program");
+    site.write("go.mod", b"module shop\n\ngo 1.19\n").expect("a module");
+    let program = site.path().join("shop-go");
+    let mut build = Command::new("go");
+    build
+        .args(["build", "-ldflags=-s -w", "-o", path(&program), "."])
+        .current_dir(site.path())
+        .env_remove("GO111MODULE");
+    assert!(build.status().expect("go runs").success(), "the program is built");
+    let said_port = site.path().join("go.port");
+    let _server = Beside::start(&program, &[path(&said_port)]);
+    let port = wait_for(|| std::fs::read_to_string(&said_port).ok()?.trim().parse::<u16>().ok()).to_string();
+    let url = format!("http://127.0.0.1:{port}/");
+    let report = explained(&url, &["--port", &port, "-c", "4", "-d", "1s", "--watch", "locks,timers"]);
+    names_first(&report, "wait_lock", "a lock of Go held by shop-go");
+    let [lock, sleep] = ["wait_lock", "wait_timer"].map(|part| share(&report, part));
+    assert!((0.6..0.85).contains(&lock) && (0.15..0.4).contains(&sleep), "{}", said(&report));
 }
 
 #[test]

@@ -161,6 +161,10 @@ impl Joiner {
         Walk { known: self.known(), span, steps, waiter: 0, depth: 0 }.server();
         steps[from..].sort_by_key(|step| step.from_ns);
         self.refine(steps, from);
+        // Streams of one connection have each a goroutine of their own, of which it is not known whose it is.
+        if request.http_version < 2 {
+            self.put_carried(steps, from, (told.id, begun_ns));
+        }
         self.response_steps(waiting, steps, sent_ns, told.held_back);
         AtServer { socket: told.id, arrived_ns, picked_ns, sent_ns }
     }

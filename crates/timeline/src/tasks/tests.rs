@@ -84,7 +84,7 @@ fn a_wake_up_that_overtakes_the_block_is_not_lost() {
 #[test]
 fn a_number_that_is_given_again_is_another_task() {
     let mut tasks = Tasks::default();
-    let name = |name: &str, traced| TaskName { name: name.to_owned(), tgid: 3, traced };
+    let name = |name: &str, traced| TaskName { name: name.to_owned(), tgid: 3, traced, carries: false };
     tasks.name(3, name("parent", true), 50);
     tasks.name(7, name("stranger", false), 50);
     tasks.switch(100, 0, switch(0, 7, 0));
@@ -109,7 +109,7 @@ fn an_ended_task_is_forgotten_with_its_name() {
     for pid in 10..1000 {
         let time_ns = u64::from(pid) * 100;
         tasks.fork(time_ns, 1, pid, Some(pid));
-        tasks.name(pid, TaskName { name: "child".to_owned(), tgid: pid, traced: true }, time_ns);
+        tasks.name(pid, TaskName { name: "child".to_owned(), tgid: pid, traced: true, carries: false }, time_ns);
         tasks.switch(time_ns + 10, 0, switch(0, pid, 0));
         tasks.touch(0, time_ns + 20, 5, Verb::Send, true);
         tasks.exit(pid);

@@ -6,6 +6,7 @@ mod far;
 mod fork;
 mod garbage;
 mod golden;
+mod goroutines;
 mod held;
 mod older;
 mod online;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use weir_measure::part::Part;
 use weir_timeline::{Detail, Step};
 use weir_wire::socket::{HELD_BACK, SocketOpen};
-use weir_wire::task::{BY_INTERRUPT, CONTEXT_TOLD, NO_SYSCALL, Switch};
+use weir_wire::task::{BY_INTERRUPT, CARRIES, CONTEXT_TOLD, NO_SYSCALL, Switch};
 use weir_wire::{Kind, Record, Slot, text_slots};
 
 /// A client of the server's, on the same host.
@@ -37,6 +37,15 @@ impl Told<'_> {
         let slots = text_slots("other");
         let named = plain(1_210, 0, Kind::TaskName, 1, OTHER, WORKER);
         (self.0)(Record { slots: slots.len() as u8, ..named }, &slots);
+    }
+
+    /// The other task is a thread of the worker's process, with a name of its own, and these flags.
+    fn thread_named(&mut self, name: &str, flags: u8) {
+        let slots = text_slots(name);
+        for (task, slots) in [(OTHER, slots), (WORKER, text_slots("worker"))] {
+            let named = plain(1_210, 0, Kind::TaskName, 1 | flags, task, WORKER);
+            (self.0)(Record { slots: slots.len() as u8, ..named }, &slots);
+        }
     }
 
     /// A connection to a peer, or one of a client's.
@@ -410,4 +419,111 @@ fn what_a_loop_hands_out_for_none_is_not_waited_for() {
         told.gives(5_500, WORKER, SOCKET);
     });
     assert_ne!(at(&steps, 3_000).1, Detail::Task(OTHER), "{steps:?}");
+}
+
+/// Each waits at one word, as threads do that stop for a collection of garbage: who ends it works for them, and holds no
+/// lock.
+#[test]
+fn a_virtual_machines_own_thread_that_ends_a_wait_did_its_work() {
+    for name in ["VM Thread", "pool-1"] {
+        let steps = told(|told| {
+            told.thread_named(name, 0);
+            told.waits(1_220, OTHER, libc::SYS_futex, LOCK);
+            told.takes(1_400, WORKER, SOCKET);
+            told.wakes(1_500, BY_TASK, WORKER, OTHER);
+            told.waits(1_600, WORKER, libc::SYS_futex, LOCK);
+            told.wakes(4_900, BY_TASK, OTHER, WORKER);
+            told.waits(4_950, OTHER, libc::SYS_futex, LOCK);
+            told.gives(5_500, WORKER, SOCKET);
+        });
+        let part = if name == "VM Thread" { Part::Run } else { Part::WaitLock };
+        assert_eq!(at(&steps, 3_000), (part, Detail::Task(OTHER)), "{name} {steps:?}");
+    }
+}
+
+/// One thread asks, another one reads the answer, and a third hand-over, which nothing tells of, has the first go on.
+#[test]
+fn an_answer_that_any_thread_reads_is_a_wait_for_the_peer() {
+    let steps = told(|told| {
+        told.threads();
+        told.opens(BACK_END, 50_000, 9_000);
+        told.waits(1_220, OTHER, libc::SYS_epoll_pwait, 4);
+        told.takes(1_400, WORKER, SOCKET);
+        told.gives(1_500, WORKER, BACK_END);
+        told.waits(1_600, WORKER, libc::SYS_futex, DONE);
+        told.wakes(4_800, BY_TASK, STRANGER, OTHER);
+        told.takes(4_820, OTHER, BACK_END);
+        told.waits(4_860, OTHER, libc::SYS_epoll_pwait, 4);
+        told.wakes(4_890, BY_TIMER, STRANGER, WORKER);
+        told.gives(5_500, WORKER, SOCKET);
+    });
+    let peer = SocketAddr::from(([127, 0, 0, 1], 9_000));
+    for time_ns in [1_650, 3_000, 4_700] {
+        assert_eq!(at(&steps, time_ns), (Part::WaitProcess, Detail::Peer(peer)), "{time_ns} {steps:?}");
+    }
+}
+
+/// A thread asks for one goroutine, carries another one that asks elsewhere, and reads the first one's answer.
+#[test]
+fn what_a_thread_carries_between_question_and_answer_is_no_matter() {
+    let steps = told(|told| {
+        told.thread_named("worker", CARRIES);
+        told.opens(BACK_END, 50_000, 9_000);
+        told.opens(BACK_END + 1, 50_001, 9_001);
+        told.takes(1_400, WORKER, SOCKET);
+        told.gives(1_500, WORKER, BACK_END);
+        told.waits(1_600, WORKER, libc::SYS_epoll_pwait, 4);
+        told.wakes(3_000, BY_TASK, STRANGER, WORKER);
+        told.gives(3_050, WORKER, BACK_END + 1);
+        told.waits(3_100, WORKER, libc::SYS_epoll_pwait, 4);
+        told.wakes(4_800, BY_TASK, STRANGER, WORKER);
+        told.takes(4_900, WORKER, BACK_END);
+        told.gives(5_500, WORKER, SOCKET);
+    });
+    let peer = SocketAddr::from(([127, 0, 0, 1], 9_000));
+    for time_ns in [2_000, 4_000] {
+        assert_eq!(at(&steps, time_ns), (Part::WaitProcess, Detail::Peer(peer)), "{time_ns} {steps:?}");
+    }
+}
+
+/// A thread that slept for want of goroutines waited for none of the request's: what that waited for is not known.
+#[test]
+fn a_parked_thread_of_go_waits_for_no_lock() {
+    for (flags, part) in [(CARRIES, Part::Unattributed), (0, Part::WaitLock)] {
+        let steps = told(|told| {
+            told.thread_named("worker", flags);
+            told.takes(1_400, WORKER, SOCKET);
+            told.waits(1_600, WORKER, libc::SYS_futex, DONE);
+            told.wakes(4_900, BY_TASK, OTHER, WORKER);
+            told.gives(5_500, WORKER, SOCKET);
+        });
+        assert_eq!(at(&steps, 3_000).0, part, "{flags} {steps:?}");
+    }
+}
+
+/// A loop that has answered some requests by its timers answers ours when another's comes, at the time of its own timer.
+fn answered_at_an_arrival(timers: u64, timer_ns: u64) -> Vec<Step> {
+    told(|told| {
+        told.opens(ANOTHER, 80, 40_001);
+        for number in 0..timers {
+            let at_ns = 1_216 + 10 * number;
+            told.arrives(at_ns);
+            told.takes(at_ns, WORKER, ANOTHER);
+            told.waits(at_ns + 1, WORKER, libc::SYS_epoll_wait, 4);
+            told.wakes(at_ns + timer_ns, BY_TIMER, STRANGER, WORKER);
+            told.gives(at_ns + timer_ns, WORKER, ANOTHER);
+        }
+        told.takes(1_400, WORKER, SOCKET);
+        told.waits(1_600, WORKER, libc::SYS_epoll_wait, 4);
+        told.arrives(4_900);
+        told.wakes(4_900, BY_TASK, STRANGER, WORKER);
+        told.takes(4_910, WORKER, ANOTHER);
+        told.gives(5_500, WORKER, SOCKET);
+    })
+}
+
+#[test]
+fn a_timer_that_is_due_when_another_request_comes_is_a_wait_for_time() {
+    assert_eq!(at(&answered_at_an_arrival(4, 5), 3_000), (Part::WaitTimer, Detail::Task(WORKER)));
+    assert_eq!(at(&answered_at_an_arrival(3, 5), 3_000).0, Part::Unattributed, "it may answer when others ask");
 }

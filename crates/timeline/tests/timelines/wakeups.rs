@@ -1,6 +1,7 @@
 //! A wake-up out of an interrupt: the task that had the CPU then did not cause it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use weir_measure::part::Part;
 use weir_timeline::{Bounds, Detail, Joiner, Step};
 use weir_wire::client::{ClientConnection, ClientRequest, Outcome};
@@ -32,12 +33,21 @@ pub(crate) fn steps(tell: impl FnOnce(&mut dyn FnMut(Record))) -> Vec<Step> {
 
 /// The same where what happens has slots.
 pub(crate) fn steps_with_slots(tell: impl FnOnce(&mut dyn FnMut(Record, &[Slot]))) -> Vec<Step> {
+    steps_with_names(|push| tell(&mut |record, slots| push(record, slots, None)))
+}
+
+/// Takes a record with its slots and its text of the dictionary.
+pub(crate) type PushNamed<'a> = dyn FnMut(Record, &[Slot], Option<&Arc<str>>) + 'a;
+
+/// The same where what happens has slots, or a text of the dictionary.
+pub(crate) fn steps_with_names(tell: impl FnOnce(&mut PushNamed<'_>)) -> Vec<Step> {
     let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
     let mut joiner = Joiner::new(Bounds::default());
     let mut steps: Vec<Step> = Vec::new();
-    let mut push = |record: Record, slots: &[Slot]| {
-        joiner.push(&record, slots, None, &mut |_, one| steps.extend(one.steps));
+    let mut push_named = |record: Record, slots: &[Slot], name: Option<&Arc<str>>| {
+        joiner.push(&record, slots, name, &mut |_, one| steps.extend(one.steps));
     };
+    let mut push = |record: Record, slots: &[Slot]| push_named(record, slots, None);
     for (pid, name) in [(WORKER, "worker"), (OTHER, "other")] {
         let slots = text_slots(name);
         push(Record { slots: slots.len() as u8, ..plain(5, 0, Kind::TaskName, 1, pid, pid) }, &slots);
@@ -67,7 +77,8 @@ pub(crate) fn steps_with_slots(tell: impl FnOnce(&mut dyn FnMut(Record, &[Slot])
     let (record, slots) = told.write(CLIENT);
     push(record, &slots);
     push(plain(1_200, 0, Kind::SocketReady, 0, socket, 50), &[]);
-    tell(&mut push);
+    tell(&mut push_named);
+    let mut push = |record: Record, slots: &[Slot]| push_named(record, slots, None);
     let request = ClientRequest {
         connection,
         intended_ns: 1_000,
