@@ -2,6 +2,7 @@
 //! client that is no part of weir. What stays open is told with its messages.
 // scripts/test: serves
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -24,6 +25,12 @@ fn recorded(server: &RunningServer, load: &mut Command) -> (u64, Exchanges) {
 
 /// The same; status and name of each response, and what was counted.
 fn explained(server: &RunningServer, load: &mut Command) -> (Vec<String>, Statistics) {
+    let (names, statistics, _) = with_parts(server, load);
+    (names, statistics)
+}
+
+/// The same; and what all responses had of each part, nanoseconds.
+fn with_parts(server: &RunningServer, load: &mut Command) -> (Vec<String>, Statistics, BTreeMap<&'static str, u64>) {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let run = Run::create(folder.path()).expect("a run");
     let mut probes = Probes::load().expect("probes");
@@ -36,11 +43,14 @@ fn explained(server: &RunningServer, load: &mut Command) -> (Vec<String>, Statis
     assert!(load.stdout(Stdio::null()).status().expect("the client runs").success());
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(recorder.finish(Vec::new()).expect("a whole run").lost, 0);
-    let mut names = Vec::new();
+    let (mut names, mut parts) = (Vec::new(), BTreeMap::new());
     let mut take = |_: &Joiner, one: &Response<'_>| {
         if one.unjoinable.is_none() && one.request.stream != 0 {
             let sum: u64 = one.steps.iter().map(|step| step.to_ns - step.from_ns).sum();
             assert_eq!(sum, one.time_ns());
+        }
+        for step in one.steps {
+            *parts.entry(step.part.name()).or_insert(0) += step.to_ns - step.from_ns;
         }
         names.push(format!("{} {}", one.request.status, one.name));
     };
@@ -54,7 +64,7 @@ fn explained(server: &RunningServer, load: &mut Command) -> (Vec<String>, Statis
     joiner.finish(&mut take);
     let statistics = joiner.statistics();
     eprintln!("{} responses, {:?}, {:?}", names.len(), statistics.exchanges, statistics.unjoinable);
-    (names, statistics)
+    (names, statistics, parts)
 }
 
 #[test]
@@ -201,4 +211,40 @@ fn messages_of_a_websocket_over_http2_are_told() {
     // What came before the first stream is one more, where the client sent its preface with the handshake's end.
     let named: Vec<&String> = responses.iter().filter(|name| name.contains("CONNECT")).collect();
     assert_eq!(named, ["404 CONNECT /nothing"], "{responses:?}");
+}
+
+/// Requests over two connections of MPTCP, each answered after some milliseconds with more than one packet.
+const MPTCP_REQUESTS: usize = 60;
+
+/// Whether this kernel speaks MPTCP and tells how much of a connection a program has taken.
+fn mptcp() -> Option<()> {
+    require::socket_tracepoints()?;
+    require::program("python3")?;
+    let speaks = std::fs::read_to_string("/proc/sys/net/mptcp/enabled").is_ok_and(|text| text.trim() == "1");
+    require::or_skip(speaks, "this kernel speaks no MPTCP")?;
+    let types = std::fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
+    let told = types.windows(15).any(|window| window == b"\0bytes_consumed");
+    require::or_skip(told, "this kernel does not tell what was taken of a connection of MPTCP")
+}
+
+/// A connection of MPTCP is counted by the numbers of its data, whatever carries it.
+#[test]
+fn requests_over_mptcp_are_told_with_their_parts() {
+    if mptcp().is_none() {
+        return;
+    }
+    let program = Program::new(|place: Place<'_>| {
+        let mut command = Command::new("python3");
+        command.arg(case("mptcp.py")).args(["serve", &place.port.to_string()]);
+        Ok(command)
+    });
+    let server = program.start().expect("the server starts");
+    let mut client = Command::new("python3");
+    client.arg(case("mptcp.py")).args(["ask", &server.port.to_string(), &MPTCP_REQUESTS.to_string()]);
+    let (responses, statistics, parts) = with_parts(&server, &mut client);
+    assert_eq!(responses.len(), MPTCP_REQUESTS, "{:?}", statistics.exchanges);
+    assert_eq!((statistics.requests, statistics.joined), (MPTCP_REQUESTS as u64, MPTCP_REQUESTS as u64));
+    let of = |part: &str| parts.get(part).copied().unwrap_or(0);
+    assert!(of("wait_timer") / MPTCP_REQUESTS as u64 >= 3_000_000, "{parts:?}");
+    assert!(20 * of("unattributed") < parts.values().sum::<u64>(), "{parts:?}");
 }

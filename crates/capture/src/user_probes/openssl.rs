@@ -11,6 +11,8 @@
 //! functions of a method (`struct ssl_method_st`), where those for reading, writing and alerts stand; `do_ssl3_write` is
 //! what the latter two have in common.
 
+mod record_layer;
+
 use super::binary::Binary;
 use super::instruction::{HitCost, cost_of, place};
 use super::register::Register;
@@ -30,6 +32,8 @@ const ALERT: usize = 0x80;
 const WAS_READ: i64 = 0x38;
 /// Instructions before a call that prepare its arguments.
 const BEFORE: usize = 16;
+/// Instructions from a function's beginning within which it keeps its first argument.
+const KEPT_WITHIN: usize = 24;
 /// Instructions between the address of a record and a look at its mark.
 const MARK_WITHIN: usize = 6;
 
@@ -40,15 +44,15 @@ pub enum NoOpensslEdge {
     #[error("it is no OpenSSL")]
     NoOpenSsl,
     /// Its table of functions is not where it is looked for.
-    #[error("its table of functions was not found: OpenSSL 3.0 is known, other versions are not yet")]
+    #[error("its table of functions was not found: OpenSSL 3.0 and 3.2 to 3.5 are known, other versions are not yet")]
     NoTable,
     /// The function that reads is of another shape.
     #[error(
-        "the place where it hands over what it has opened was not found: OpenSSL 3.0 is known, other versions are not yet"
+        "the place where it hands over what it has opened was not found: OpenSSL 3.0 and 3.2 to 3.5 are known, other versions are not yet"
     )]
     NoRead,
     /// The function that writes is of another shape.
-    #[error("the place where it seals was not found: OpenSSL 3.0 is known, other versions are not yet")]
+    #[error("the place where it seals was not found: OpenSSL 3.0 and 3.2 to 3.5 are known, other versions are not yet")]
     NoWrite,
     /// A probe there would be single-stepped.
     #[error("probes there would cost some 20 us a hit")]
@@ -62,6 +66,15 @@ pub enum NoOpensslEdge {
 pub(super) fn edge(binary: &Binary, release: Release) -> Result<Vec<TlsSite>, NoOpensslEdge> {
     let method = binary.address_of("TLS_method").ok_or(NoOpensslEdge::NoOpenSsl)?;
     let table = table(binary, method).ok_or(NoOpensslEdge::NoTable)?;
+    // Later versions have another table, and another record: neither is taken for the other.
+    match earlier_edge(binary, table, release) {
+        Err(NoOpensslEdge::NoRead | NoOpensslEdge::NoWrite) => record_layer::edge(binary, table, release),
+        found => found,
+    }
+}
+
+/// The same of OpenSSL 1.1.1 to 3.1.
+fn earlier_edge(binary: &Binary, table: u64, release: Release) -> Result<Vec<TlsSite>, NoOpensslEdge> {
     let functions = binary.pointers(table, DISPATCH_ALERT + 1).ok_or(NoOpensslEdge::NoTable)?;
     let (opened, record, record_offset) = opened(binary, functions[READ_BYTES]).ok_or(NoOpensslEdge::NoRead)?;
     let sealed = sealed(binary, functions[WRITE_BYTES], functions[DISPATCH_ALERT]).ok_or(NoOpensslEdge::NoWrite)?;
@@ -102,8 +115,8 @@ fn opened(binary: &Binary, function: u64) -> Option<(u64, Register, u64)> {
     let mut found = all.iter().enumerate().filter_map(|(index, one)| {
         let at = offset + (one.ip() - function);
         let is_copy = one.is_call_near() && one.len() == 5 && stubs.contains(&one.near_branch_target());
-        let record = record_of(&all[index.saturating_sub(BEFORE)..index]).filter(|_| is_copy)?;
-        Some((at, record))
+        let copied = copied(&all[index.saturating_sub(BEFORE)..index]).filter(|_| is_copy)?;
+        ((copied.fields[0] - copied.fields[1]).abs() == 8).then_some((at, copied.record))
     });
     let (at, record) = found.next()?;
     // With two that look alike it is not known which is the one.
@@ -113,9 +126,17 @@ fn opened(binary: &Binary, function: u64) -> Option<(u64, Register, u64)> {
     Some((at, record, record_offset(&all)?))
 }
 
-/// The register of the record whose bytes a call's second argument is: two fields in a row are added, where they lie and
-/// how far they are taken. The first argument is where the reader wants them, which comes in a register.
-fn record_of(before: &[Instruction]) -> Option<Register> {
+/// What a call copies: the bytes of a record, to where the reader wants them.
+struct Copied {
+    /// Points to the record.
+    record: Register,
+    /// Two of its fields, which are added: how far they are behind its beginning, bytes.
+    fields: [i64; 2],
+}
+
+/// What a call copies whose second argument is the sum of two fields, where bytes lie and how far they are taken; the
+/// first argument comes in a register.
+fn copied(before: &[Instruction]) -> Option<Copied> {
     let mut info = InstructionInfoFactory::new();
     let mut writes = |one: &Instruction, register: iced_x86::Register| {
         let used = info.info(one);
@@ -130,24 +151,30 @@ fn record_of(before: &[Instruction]) -> Option<Register> {
     }
     let mut sources = before.iter().rev().filter(|one| writes(one, iced_x86::Register::RSI));
     let (sum, first) = (sources.next()?, sources.next()?);
-    let fields = [sum, first].map(|one| (one.memory_base(), one.memory_displacement64().cast_signed()));
+    let fields = [sum, first].map(|one| one.memory_displacement64().cast_signed());
     let shapes = sum.mnemonic() == Mnemonic::Add
         && first.mnemonic() == Mnemonic::Mov
-        && [sum, first].iter().all(|one| one.op1_kind() == OpKind::Memory);
-    let in_a_row = fields[0].0 == fields[1].0 && (fields[0].1 - fields[1].1).abs() == 8;
-    (shapes && in_a_row).then(|| Register::of_decoded(fields[0].0)).flatten()
+        && [sum, first].iter().all(|one| one.op1_kind() == OpKind::Memory)
+        && sum.memory_base() == first.memory_base();
+    let record = Register::of_decoded(sum.memory_base()).filter(|_| shapes)?;
+    Some(Copied { record, fields })
+}
+
+/// The register that keeps a function's first argument, the connection.
+fn kept(function: &[Instruction]) -> Option<iced_x86::Register> {
+    let first = function.iter().take(KEPT_WITHIN).find(|one| {
+        one.mnemonic() == Mnemonic::Mov
+            && one.op0_kind() == OpKind::Register
+            && one.op1_kind() == OpKind::Register
+            && one.op1_register() == iced_x86::Register::RDI
+    });
+    first.map(Instruction::op0_register)
 }
 
 /// How far the records are behind the connection's beginning: the function takes the address of the first, and that of
 /// its mark whether it was read, or looks at this mark by the former.
 fn record_offset(function: &[Instruction]) -> Option<u64> {
-    // The connection is the first argument, and is kept in another register at once.
-    let kept = function.iter().take(BEFORE).find(|one| {
-        one.mnemonic() == Mnemonic::Mov
-            && one.op1_kind() == OpKind::Register
-            && one.op1_register() == iced_x86::Register::RDI
-    })?;
-    let connection = kept.op0_register();
+    let connection = kept(function)?;
     let fields: Vec<(usize, i64)> = function
         .iter()
         .enumerate()
@@ -218,6 +245,19 @@ mod tests {
         // Node's program names the functions, so that what was found can be compared.
         if let Some(seals) = binary.address_of("do_ssl3_write") {
             assert_eq!(Some(edge[1].offset), binary.code_at(seals, 16).map(|(offset, _)| offset));
+        }
+    }
+
+    /// Files of OpenSSL from 3.2 on that `WEIR_OPENSSL` names, with colons between, have its record layer's edge.
+    #[test]
+    fn a_record_layer_has_its_edge() {
+        let Some(files) = std::env::var_os("WEIR_OPENSSL") else { return };
+        for file in std::env::split_paths(&files) {
+            let binary = Binary::open(&file).expect("a file");
+            let edge = edge(&binary, Release(6, 18)).expect("OpenSSL from 3.2 on is known");
+            let seals = edge.iter().filter(|site| matches!(site.place, TlsPlace::LayerSeals { .. })).count();
+            let opens = edge.iter().filter(|site| matches!(site.place, TlsPlace::LayerOpens { .. })).count();
+            assert!(seals == 1 && (1..=4).contains(&opens), "{}: {edge:?}", file.display());
         }
     }
 }

@@ -4,8 +4,8 @@ use super::bars::stacked;
 use super::escape::{escaped, extent, short, time};
 use super::evidence::key_figure;
 use super::tables::framed;
-use crate::Explanation;
-use crate::units::{count, decimal, figure, percent, share};
+use crate::units::{bytes, count, decimal, figure, nanoseconds, percent, share};
+use crate::{Explanation, MessageFigures};
 
 /// Rows that are shown at once of each table, and at all.
 const SHOWN: usize = 15;
@@ -126,6 +126,46 @@ pub(super) fn asked(explanation: &Explanation) -> String {
         &rows,
         "As the wire told it, without values. A wait ends with the first bytes of the answer; shares are of the responses' time, \
          and questions that were open at the same time count each.",
+    )
+}
+
+/// What stays open: WebSockets, streams of events, calls of gRPC that stream, with their messages.
+pub(super) fn long_lived(explanation: &Explanation) -> String {
+    let way = |figures: &MessageFigures| {
+        let between = figures.between_ns.map_or_else(String::new, |ns| {
+            let longest = nanoseconds(figures.between_ns_max as f64);
+            format!(", {} apart, at most {longest}", nanoseconds(ns))
+        });
+        let aside = format!("{}{between}", bytes(figures.bytes));
+        format!("<td class=\"n\">{}<span class=\"aside\">{}</span></td>", count(figures.messages), escaped(&aside))
+    };
+    let rows = explanation.long_lived.iter().map(|long| {
+        let open = if long.still_open > 0 { format!("{} still open", count(long.still_open)) } else { String::new() };
+        let (answer, answered) = long.answer_ns.map_or_else(
+            || ("-".to_owned(), String::new()),
+            |ns| (time(ns), format!("{} answered", count(long.answered))),
+        );
+        format!(
+            "<tr><th scope=\"row\" class=\"name\">{}</th><td>{}</td>\
+             <td class=\"n\">{}<span class=\"aside\">{open}</span></td><td class=\"n\">{}</td>{}{}\
+             <td class=\"n\">{answer}<span class=\"aside\">{answered}</span></td></tr>\n",
+            short(&long.name, MOST_TEXT),
+            long.words(),
+            count(long.count),
+            time(long.lasted_ns),
+            way(&long.received),
+            way(&long.sent),
+        )
+    });
+    table(
+        "long-lived",
+        "What stays open",
+        "<th scope=\"col\">Name</th><th scope=\"col\">What</th><th scope=\"col\" class=\"n\">How many</th>\
+         <th scope=\"col\" class=\"n\">Seen for, each</th><th scope=\"col\" class=\"n\">Messages received</th>\
+         <th scope=\"col\" class=\"n\">Messages sent</th><th scope=\"col\" class=\"n\">Answer after</th>",
+        &rows.collect::<Vec<_>>(),
+        "No responses among the others: how long these last says nothing of the server. A message answers another one where \
+         the same task gave it after it had taken that one, with nothing taken from elsewhere in between.",
     )
 }
 
