@@ -4,7 +4,7 @@ use super::bars::stacked;
 use super::escape::{escaped, extent, short, time};
 use super::evidence::key_figure;
 use super::tables::framed;
-use crate::units::{bytes, count, decimal, figure, nanoseconds, percent, share};
+use crate::units::{bytes, count, decimal, figure, percent, share};
 use crate::{Explanation, MessageFigures};
 
 /// Rows that are shown at once of each table, and at all.
@@ -131,27 +131,31 @@ pub(super) fn asked(explanation: &Explanation) -> String {
 
 /// What stays open: WebSockets, streams of events, calls of gRPC that stream, with their messages.
 pub(super) fn long_lived(explanation: &Explanation) -> String {
+    // Below a figure, in lines of their own.
+    let below = |lines: &[String]| {
+        lines.iter().map(|line| format!("<br><span class=\"aside\">{line}</span>")).collect::<String>()
+    };
     let way = |figures: &MessageFigures| {
-        let between = figures.between_ns.map_or_else(String::new, |ns| {
-            let longest = nanoseconds(figures.between_ns_max as f64);
-            format!(", {} apart, at most {longest}", nanoseconds(ns))
-        });
-        let aside = format!("{}{between}", bytes(figures.bytes));
-        format!("<td class=\"n\">{}<span class=\"aside\">{}</span></td>", count(figures.messages), escaped(&aside))
+        let mut lines = vec![escaped(&bytes(figures.bytes))];
+        if let Some(ns) = figures.between_ns {
+            lines.push(format!("{} apart", time(ns)));
+            lines.push(format!("at most {}", time(figures.between_ns_max as f64)));
+        }
+        format!("<td class=\"n\">{}{}</td>", count(figures.messages), below(&lines))
     };
     let rows = explanation.long_lived.iter().map(|long| {
-        let open = if long.still_open > 0 { format!("{} still open", count(long.still_open)) } else { String::new() };
-        let (answer, answered) = long.answer_ns.map_or_else(
-            || ("-".to_owned(), String::new()),
-            |ns| (time(ns), format!("{} answered", count(long.answered))),
+        let open = (long.still_open > 0).then(|| format!("{} still open", count(long.still_open)));
+        let answer = long.answer_ns.map_or_else(
+            || "-".to_owned(),
+            |ns| format!("{}{}", time(ns), below(&[format!("{} known", count(long.answered))])),
         );
         format!(
-            "<tr><th scope=\"row\" class=\"name\">{}</th><td>{}</td>\
-             <td class=\"n\">{}<span class=\"aside\">{open}</span></td><td class=\"n\">{}</td>{}{}\
-             <td class=\"n\">{answer}<span class=\"aside\">{answered}</span></td></tr>\n",
+            "<tr><th scope=\"row\" class=\"name\">{}</th><td>{}</td><td class=\"n\">{}{}</td><td class=\"n\">{}</td>{}{}\
+             <td class=\"n\">{answer}</td></tr>\n",
             short(&long.name, MOST_TEXT),
             long.words(),
             count(long.count),
+            below(open.as_slice()),
             time(long.lasted_ns),
             way(&long.received),
             way(&long.sent),
@@ -161,8 +165,8 @@ pub(super) fn long_lived(explanation: &Explanation) -> String {
         "long-lived",
         "What stays open",
         "<th scope=\"col\">Name</th><th scope=\"col\">What</th><th scope=\"col\" class=\"n\">How many</th>\
-         <th scope=\"col\" class=\"n\">Seen for, each</th><th scope=\"col\" class=\"n\">Messages received</th>\
-         <th scope=\"col\" class=\"n\">Messages sent</th><th scope=\"col\" class=\"n\">Answer after</th>",
+         <th scope=\"col\" class=\"n\">Seen for, each</th><th scope=\"col\" class=\"n\">Received messages</th>\
+         <th scope=\"col\" class=\"n\">Sent messages</th><th scope=\"col\" class=\"n\">Answer after</th>",
         &rows.collect::<Vec<_>>(),
         "No responses among the others: how long these last says nothing of the server. A message answers another one where \
          the same task gave it after it had taken that one, with nothing taken from elsewhere in between.",
