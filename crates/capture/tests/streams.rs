@@ -227,7 +227,7 @@ fn mptcp() -> Option<()> {
     require::or_skip(told, "this kernel does not tell what was taken of a connection of MPTCP")
 }
 
-/// A connection of MPTCP is counted by the numbers of its data, whatever carries it.
+/// A connection of MPTCP is counted by the numbers of its data, not of the connections that carry it.
 #[test]
 fn requests_over_mptcp_are_told_with_their_parts() {
     if mptcp().is_none() {

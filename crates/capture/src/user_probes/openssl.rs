@@ -11,8 +11,6 @@
 //! functions of a method (`struct ssl_method_st`), where those for reading, writing and alerts stand; `do_ssl3_write` is
 //! what the latter two have in common.
 
-mod record_layer;
-
 use super::binary::Binary;
 use super::instruction::{HitCost, cost_of, place};
 use super::register::Register;
@@ -26,12 +24,12 @@ const READ_BYTES: usize = 13;
 const WRITE_BYTES: usize = 14;
 const DISPATCH_ALERT: usize = 15;
 /// How far the functions are looked at, bytes.
-const FUNCTION: usize = 0x1800;
+pub(super) const FUNCTION: usize = 0x1800;
 const ALERT: usize = 0x80;
 /// In a record: from its beginning to whether it was read.
 const WAS_READ: i64 = 0x38;
 /// Instructions before a call that prepare its arguments.
-const BEFORE: usize = 16;
+pub(super) const BEFORE: usize = 16;
 /// Instructions from a function's beginning within which it keeps its first argument.
 const KEPT_WITHIN: usize = 24;
 /// Instructions between the address of a record and a look at its mark.
@@ -59,22 +57,13 @@ pub enum NoOpensslEdge {
     Slow,
 }
 
-/// The places in a library, or in a program that holds it.
+/// The places in a library of OpenSSL 1.1.1 to 3.1, or in a program that holds it.
 ///
 /// # Errors
 /// [`NoOpensslEdge`] where one is not found for certain.
 pub(super) fn edge(binary: &Binary, release: Release) -> Result<Vec<TlsSite>, NoOpensslEdge> {
     let method = binary.address_of("TLS_method").ok_or(NoOpensslEdge::NoOpenSsl)?;
     let table = table(binary, method).ok_or(NoOpensslEdge::NoTable)?;
-    // Later versions have another table, and another record: neither is taken for the other.
-    match earlier_edge(binary, table, release) {
-        Err(NoOpensslEdge::NoRead | NoOpensslEdge::NoWrite) => record_layer::edge(binary, table, release),
-        found => found,
-    }
-}
-
-/// The same of OpenSSL 1.1.1 to 3.1.
-fn earlier_edge(binary: &Binary, table: u64, release: Release) -> Result<Vec<TlsSite>, NoOpensslEdge> {
     let functions = binary.pointers(table, DISPATCH_ALERT + 1).ok_or(NoOpensslEdge::NoTable)?;
     let (opened, record, record_offset) = opened(binary, functions[READ_BYTES]).ok_or(NoOpensslEdge::NoRead)?;
     let sealed = sealed(binary, functions[WRITE_BYTES], functions[DISPATCH_ALERT]).ok_or(NoOpensslEdge::NoWrite)?;
@@ -90,12 +79,12 @@ fn earlier_edge(binary: &Binary, table: u64, release: Release) -> Result<Vec<Tls
     ])
 }
 
-fn instructions(code: &[u8], address: u64) -> impl Iterator<Item = Instruction> {
+pub(super) fn instructions(code: &[u8], address: u64) -> impl Iterator<Item = Instruction> {
     Decoder::with_ip(64, code, address, DecoderOptions::NONE).into_iter().filter(|one| !one.is_invalid())
 }
 
 /// The table that `TLS_method` gives: `lea TABLE(%rip), %rax`, or in a program at a fixed place `mov $TABLE, %eax`.
-fn table(binary: &Binary, method: u64) -> Option<u64> {
+pub(super) fn table(binary: &Binary, method: u64) -> Option<u64> {
     let (_, code) = binary.code_at(method, 32)?;
     let leading = instructions(&code, method).take_while(|one| one.mnemonic() != Mnemonic::Ret);
     leading.filter(|one| one.op_count() == 2 && one.op0_register().full_register() == iced_x86::Register::RAX).find_map(
@@ -127,16 +116,16 @@ fn opened(binary: &Binary, function: u64) -> Option<(u64, Register, u64)> {
 }
 
 /// What a call copies: the bytes of a record, to where the reader wants them.
-struct Copied {
+pub(super) struct Copied {
     /// Points to the record.
-    record: Register,
+    pub(super) record: Register,
     /// Two of its fields, which are added: how far they are behind its beginning, bytes.
-    fields: [i64; 2],
+    pub(super) fields: [i64; 2],
 }
 
 /// What a call copies whose second argument is the sum of two fields, where bytes lie and how far they are taken; the
 /// first argument comes in a register.
-fn copied(before: &[Instruction]) -> Option<Copied> {
+pub(super) fn copied(before: &[Instruction]) -> Option<Copied> {
     let mut info = InstructionInfoFactory::new();
     let mut writes = |one: &Instruction, register: iced_x86::Register| {
         let used = info.info(one);
@@ -161,7 +150,7 @@ fn copied(before: &[Instruction]) -> Option<Copied> {
 }
 
 /// The register that keeps a function's first argument, the connection.
-fn kept(function: &[Instruction]) -> Option<iced_x86::Register> {
+pub(super) fn kept(function: &[Instruction]) -> Option<iced_x86::Register> {
     let first = function.iter().take(KEPT_WITHIN).find(|one| {
         one.mnemonic() == Mnemonic::Mov
             && one.op0_kind() == OpKind::Register
@@ -245,19 +234,6 @@ mod tests {
         // Node's program names the functions, so that what was found can be compared.
         if let Some(seals) = binary.address_of("do_ssl3_write") {
             assert_eq!(Some(edge[1].offset), binary.code_at(seals, 16).map(|(offset, _)| offset));
-        }
-    }
-
-    /// Files of OpenSSL from 3.2 on that `WEIR_OPENSSL` names, with colons between, have its record layer's edge.
-    #[test]
-    fn a_record_layer_has_its_edge() {
-        let Some(files) = std::env::var_os("WEIR_OPENSSL") else { return };
-        for file in std::env::split_paths(&files) {
-            let binary = Binary::open(&file).expect("a file");
-            let edge = edge(&binary, Release(6, 18)).expect("OpenSSL from 3.2 on is known");
-            let seals = edge.iter().filter(|site| matches!(site.place, TlsPlace::LayerSeals { .. })).count();
-            let opens = edge.iter().filter(|site| matches!(site.place, TlsPlace::LayerOpens { .. })).count();
-            assert!(seals == 1 && (1..=4).contains(&opens), "{}: {edge:?}", file.display());
         }
     }
 }

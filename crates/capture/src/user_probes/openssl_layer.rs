@@ -1,16 +1,16 @@
-//! The same two places in OpenSSL from 3.2 on, whose record layer is a library within the library.
+//! The two places of `openssl.rs` in OpenSSL from 3.2 on, whose record layer is a library within the library.
 //!
 //! What was opened is handed over as before (`ssl3_read_bytes`), in several copies of one loop; the record lies in an array
 //! within the connection. What is to be sealed goes to `tls_write_records`, once for each try at new bytes: it has the layer
 //! for an argument, and its caller `ssl3_write_bytes` keeps the connection in a register, which still holds it at the
 //! entry. Only content is told, and no other caller has any.
 
-use super::{BEFORE, Copied, FUNCTION, NoOpensslEdge, copied, instructions, kept};
-use crate::user_probes::binary::Binary;
-use crate::user_probes::instruction::{HitCost, cost_of, place};
-use crate::user_probes::register::Register;
-use crate::user_probes::release::Release;
-use crate::user_probes::tls_place::{TlsPlace, TlsSite};
+use super::binary::Binary;
+use super::instruction::{HitCost, cost_of, place};
+use super::openssl::{BEFORE, Copied, FUNCTION, NoOpensslEdge, copied, instructions, kept, table};
+use super::register::Register;
+use super::release::Release;
+use super::tls_place::{TlsPlace, TlsSite};
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
 /// Places in `struct ssl_method_st` in words, from OpenSSL 3.2 on.
@@ -28,7 +28,13 @@ const LAYER_FUNCTION: usize = 0xc0;
 /// More copies of the loop than any compiler was seen to make.
 const MOST_COPIES: usize = 8;
 
-pub(super) fn edge(binary: &Binary, table: u64, release: Release) -> Result<Vec<TlsSite>, NoOpensslEdge> {
+/// The places in a library of OpenSSL from 3.2 on, or in a program that holds it.
+///
+/// # Errors
+/// [`NoOpensslEdge`] where one is not found for certain.
+pub(super) fn edge(binary: &Binary, release: Release) -> Result<Vec<TlsSite>, NoOpensslEdge> {
+    let method = binary.address_of("TLS_method").ok_or(NoOpensslEdge::NoOpenSsl)?;
+    let table = table(binary, method).ok_or(NoOpensslEdge::NoTable)?;
     let functions = binary.pointers(table, WRITE_BYTES + 1).ok_or(NoOpensslEdge::NoTable)?;
     let mut sites = opened(binary, functions[READ_BYTES]);
     if sites.is_empty() || sites.len() > MOST_COPIES {
@@ -135,5 +141,23 @@ fn written(binary: &Binary) -> Option<u64> {
     match found.as_slice() {
         [one] => Some(*one),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files of OpenSSL from 3.2 on that `WEIR_OPENSSL` names, with colons between, have its record layer's edge.
+    #[test]
+    fn a_record_layer_has_its_edge() {
+        let Some(files) = std::env::var_os("WEIR_OPENSSL") else { return };
+        for file in std::env::split_paths(&files) {
+            let binary = Binary::open(&file).expect("a file");
+            let edge = edge(&binary, Release(6, 18)).expect("OpenSSL from 3.2 on is known");
+            let seals = edge.iter().filter(|site| matches!(site.place, TlsPlace::LayerSeals { .. })).count();
+            let opens = edge.iter().filter(|site| matches!(site.place, TlsPlace::LayerOpens { .. })).count();
+            assert!(seals == 1 && (1..=4).contains(&opens), "{}: {edge:?}", file.display());
+        }
     }
 }
