@@ -7,6 +7,7 @@ mod go_tls;
 mod instruction;
 mod loaded;
 mod openssl;
+mod openssl_layer;
 mod plan;
 mod programs;
 mod query_text;

@@ -647,6 +647,18 @@ pub struct LongLived {
     pub answer_ns: Option<f64>,
 }
 
+impl LongLived {
+    /// What it is, in words.
+    pub(crate) fn words(&self) -> &'static str {
+        match self.kind.as_str() {
+            "websocket" => "WebSocket",
+            "events" => "server-sent events",
+            "grpc" => "gRPC stream",
+            _ => "stays open",
+        }
+    }
+}
+
 /// Messages in one direction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MessageFigures {

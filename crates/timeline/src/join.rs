@@ -289,7 +289,7 @@ impl Joiner {
                         socket.closed_ns = Some(now_ns);
                     }
                     self.conversations.close(low);
-                    self.close_streams(low);
+                    self.close_streams(now_ns, low);
                     if let Some(served) = &mut self.served {
                         served.close(low);
                     }
@@ -557,7 +557,12 @@ impl Joiner {
             }
             match (&mut self.served, verb) {
                 (Some(served), Verb::Receive) => served.take(id, at_ns, position, pid),
-                (Some(served), Verb::Send) => served.send(id, at_ns, position, pid),
+                (Some(served), Verb::Send) => {
+                    served.send(id, at_ns, position, pid);
+                    if let Some(bytes) = self.streams.long().sent_event(pid, id) {
+                        served.event(id, at_ns, bytes);
+                    }
+                }
                 (None, _) => {}
             }
         }
@@ -589,6 +594,9 @@ impl Joiner {
         let Some(frame) = StreamFrame::read(record) else { return };
         let pid = self.tasks.current(record.lane).unwrap_or(0);
         let at = self.tasks.at(pid);
+        if frame.kind == frame_type::EVENT {
+            return self.streams.long().event(pid, &frame);
+        }
         if frame.kind == frame_type::WEBSOCKET {
             let begun = self.streams.websocket(record.time_ns, pid, &frame, at, &mut self.sockets);
             if let (Some(socket), Some(served)) = (begun, &mut self.served) {

@@ -6,7 +6,7 @@
 
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
-use weir_wire::stream::StreamFrame;
+use weir_wire::stream::{Flow, StreamFrame};
 
 /// Connections that are followed.
 const MOST_CONNECTIONS: usize = 1 << 16;
@@ -22,9 +22,9 @@ const FIRST_CONTROL: u8 = 8;
 /// What stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LongKind {
-    /// A WebSocket (RFC 6455), of HTTP/1.1.
+    /// A WebSocket, of HTTP/1.1 (RFC 6455) or of HTTP/2 (RFC 8441).
     WebSocket,
-    /// Server-sent events over HTTP/2: a response whose content is `text/event-stream`.
+    /// Server-sent events: a response whose content is `text/event-stream`.
     Events,
     /// A call of gRPC with more than one message in a direction.
     Grpc,
@@ -116,12 +116,22 @@ struct WebSocket {
     unsent: u64,
 }
 
+/// An event of HTTP/1.1 that a task has given.
+#[derive(Debug, Clone, Copy)]
+struct Event {
+    /// The socket; `None` where a TLS library's connection has it, and the task's next send tells.
+    socket: Option<u32>,
+    bytes: u64,
+}
+
 /// All that stay open, and what is known of those that are over.
 #[derive(Debug, Default)]
 pub(crate) struct LongLives {
     sockets: FxHashMap<u32, WebSocket>,
     /// The last request's name of connections that may be upgraded: it is told before the first frame is.
     names: FxHashMap<u32, Arc<str>>,
+    /// Events of HTTP/1.1 that tasks have given and that no send has carried yet.
+    events: FxHashMap<u32, Event>,
     told: FxHashMap<(LongKind, Arc<str>), LongLived>,
 }
 
@@ -171,6 +181,23 @@ impl LongLives {
         }
     }
 
+    /// A task gives what begins like an event of HTTP/1.1.
+    pub(crate) fn event(&mut self, pid: u32, frame: &StreamFrame) {
+        let socket = match frame.flow {
+            Flow::Socket(socket) => Some(socket),
+            Flow::Tls(_) => None,
+        };
+        if self.events.len() < MOST_CONNECTIONS || self.events.contains_key(&pid) {
+            self.events.insert(pid, Event { socket, bytes: u64::from(frame.length) });
+        }
+    }
+
+    /// A task's send on a socket: the bytes of the event that is in it, if one is.
+    pub(crate) fn sent_event(&mut self, pid: u32, socket: u32) -> Option<u64> {
+        let event = self.events.remove(&pid)?;
+        (event.socket.is_none_or(|of| of == socket)).then_some(event.bytes)
+    }
+
     /// A request of a connection has a name: it may be the one by which a WebSocket is begun.
     pub(crate) fn name(&mut self, socket: u32, name: &Arc<str>) {
         if self.names.len() < MOST_CONNECTIONS || self.names.contains_key(&socket) {
@@ -196,6 +223,7 @@ impl LongLives {
     /// Nothing is known of any connection from here on.
     pub(crate) fn forget(&mut self) {
         self.names.clear();
+        self.events.clear();
     }
 
     /// Adds one that is over, or that the recording's end has cut.
@@ -232,6 +260,6 @@ impl LongLives {
 
     /// How many things are held.
     pub(crate) fn held(&self) -> usize {
-        self.sockets.len() + self.names.len() + self.told.len()
+        self.sockets.len() + self.names.len() + self.events.len() + self.told.len()
     }
 }

@@ -8,6 +8,7 @@
 //! one *exchange*, counted as such and never guessed apart.
 //! A connection that is known to speak HTTP/2 is told of by counts alone: its frames are not even one request each.
 
+use crate::messages::Life;
 use crate::step::Step;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -114,6 +115,8 @@ pub(crate) struct Exchange {
     /// The trace that it names itself, where it is a stream.
     pub(crate) trace: Option<TraceContext>,
     pub(crate) parked: Option<Parked>,
+    /// Events that its response is made of, over HTTP/1.1.
+    pub(crate) events: Option<Box<Life>>,
 }
 
 /// How an exchange ended.
@@ -388,6 +391,15 @@ impl Served {
         }
     }
 
+    /// An event was in what was just given on a connection.
+    pub(crate) fn event(&mut self, socket: u32, at_ns: u64, bytes: u64) {
+        let open = self.connections.get_mut(&socket).and_then(|connection| connection.open.as_mut());
+        let Some(open) = open.filter(|open| open.sent.is_some()) else { return };
+        let sent = &mut open.events.get_or_insert_default().sent;
+        sent.note(at_ns);
+        sent.bytes = sent.bytes.saturating_add(bytes);
+    }
+
     /// A connection closes.
     pub(crate) fn close(&mut self, socket: u32) {
         if let Some(exchange) = self.connections.remove(&socket).and_then(|connection| connection.open) {
@@ -512,6 +524,7 @@ impl Exchange {
             name: None,
             trace: None,
             parked: None,
+            events: None,
         }
     }
 

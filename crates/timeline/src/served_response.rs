@@ -3,6 +3,7 @@
 use crate::counts::Unjoinable;
 use crate::join::{AtServer, Joiner, Response};
 use crate::known::Known;
+use crate::messages::{Life, LongKind};
 use crate::path::{Span, Walk};
 use crate::phases::PhaseStretch;
 use crate::served::{Arrival, Carrier, End, Exchange, Parked, Sort};
@@ -106,9 +107,9 @@ impl Joiner {
     }
 
     /// A connection has closed.
-    pub(crate) fn close_streams(&mut self, socket: u32) {
+    pub(crate) fn close_streams(&mut self, at_ns: u64, socket: u32) {
         self.close_long(socket, false);
-        self.streams.close(socket);
+        self.streams.close(at_ns, socket);
     }
 
     /// A WebSocket is over, or the recording ends before it.
@@ -131,6 +132,9 @@ impl Joiner {
         let sort = exchange.sort(end);
         let open = self.sockets.get(exchange.socket).map(|socket| socket.open);
         let inner = open.is_some_and(|open| self.sockets.is_asked_by_traced(&open));
+        if !inner && matches!(sort, Sort::Response | Sort::Cut) && self.takes_events(&exchange, open, end) {
+            return;
+        }
         let Some(served) = &mut self.served else { return };
         let counts = &mut served.counts;
         match sort {
@@ -206,6 +210,22 @@ impl Joiner {
         let is_its_own = exchange.stream == 0 && exchange.encrypted;
         let by_task = || self.traces.of_task(picker, at.picked_ns, at.sent_ns);
         exchange.trace.or_else(|| if is_its_own { by_task() } else { None })
+    }
+
+    /// Takes a response of HTTP/1.1 aside that is made of events; whether it is such a one.
+    fn takes_events(&mut self, exchange: &Exchange, open: Option<SocketOpen>, end: End) -> bool {
+        let Some(life) = exchange.events.as_deref().filter(|life| life.sent.count > 1) else { return false };
+        let last_ns = exchange.sent.map_or(exchange.picked_ns, |sent| sent.last_ns);
+        let told = match self.phases.is_empty() {
+            true => None,
+            false => self.phases.request(exchange.picker, exchange.picked_ns, last_ns),
+        };
+        let name = told.map(|number| Arc::from(self.texts.text(number))).or_else(|| exchange.name.clone());
+        let port = || Arc::from(format!(":{}", open.map_or(0, |open| open.local.port())));
+        let life = Life { begun_ns: exchange.begun_ns(), last_ns, ..life.clone() };
+        // Nothing tells that it is over but its connection's next request, or end.
+        self.streams.long().tell(LongKind::Events, &name.unwrap_or_else(port), &life, end != End::Told);
+        true
     }
 
     fn give(

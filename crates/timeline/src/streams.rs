@@ -10,7 +10,7 @@ use crate::sockets::{Socket, Sockets};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use weir_wire::stream::{Flow, HeadOf, StreamFrame, StreamHead, frame_type};
+use weir_wire::stream::{CONTROL, Flow, HeadOf, StreamFrame, StreamHead, frame_type};
 use weir_wire::trace_context::TraceContext;
 
 /// A head is told so long after its frame at most; a stream that is over waits for it, nanoseconds.
@@ -33,6 +33,24 @@ struct Stream {
     /// Messages that were given and that no send has carried yet.
     unsent: u64,
     way: Way,
+}
+
+/// A stream that is over, until its heads have come.
+#[derive(Debug)]
+struct Over {
+    at_ns: u64,
+    exchange: Exchange,
+    life: Life,
+    ended: Ended,
+}
+
+/// How a stream ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// With the last byte of its response.
+    Answered,
+    /// One side gave it up, or its connection closed: so most streams end that stay open.
+    GivenUp,
 }
 
 /// How far the server's side of a stream is.
@@ -71,6 +89,7 @@ struct Said {
     status: u16,
     grpc: bool,
     events: bool,
+    websocket: bool,
     grpc_status: Option<u16>,
     trace: Option<TraceContext>,
     at_ns: u64,
@@ -83,8 +102,7 @@ pub(crate) struct Streams {
     flows: FxHashMap<u32, u32>,
     connections: FxHashMap<u32, Connection>,
     said: FxHashMap<(u32, u32), Said>,
-    /// Streams that are over, with when that was.
-    over: VecDeque<(u64, Exchange, Life)>,
+    over: VecDeque<Over>,
     /// What stays open and carries messages.
     long: LongLives,
     /// The same by socket and stream, where a client will ask for them.
@@ -95,10 +113,11 @@ pub(crate) struct Streams {
 }
 
 /// Whether a frame of HTTP/2 ends a message of those that are told: content, in a frame that is not of the usual most
-/// bytes, which more of the same message follows.
+/// bytes, which more of the same message follows; and no control frame of a WebSocket, as which no other message begins.
 fn ends_message(frame: &StreamFrame) -> bool {
     const USUAL_BYTES_MAX: u32 = 16_384;
-    frame.kind == frame_type::DATA && !frame.more && (1..USUAL_BYTES_MAX).contains(&frame.length)
+    let is_content = frame.kind == frame_type::DATA && !frame.more && (1..USUAL_BYTES_MAX).contains(&frame.length);
+    is_content && frame.frame_flags & CONTROL == 0
 }
 
 /// Bytes of content of a frame.
@@ -162,7 +181,7 @@ impl Streams {
         let turn = if is_new { Turn::Followed(socket) } else { Turn::None };
         let bytes = u64::from(frame.length) + 9;
         if frame.sent {
-            self.given(socket, frame, bytes);
+            self.given(at_ns, socket, frame, bytes);
             return turn;
         }
         let sequence = matches!(frame.flow, Flow::Socket(_)).then_some(frame.position);
@@ -170,7 +189,8 @@ impl Streams {
         let from = known.frame_begin(sequence);
         let connection = self.connections.entry(socket).or_default();
         if frame.kind == frame_type::RST_STREAM {
-            self.counts.streams_reset += u64::from(connection.streams.remove(&frame.stream).is_some());
+            let stream = connection.streams.remove(&frame.stream);
+            self.give_up(at_ns, stream);
             return turn;
         }
         if let Some(stream) = connection.streams.get_mut(&frame.stream) {
@@ -209,11 +229,11 @@ impl Streams {
     }
 
     /// A frame was given to be sent.
-    fn given(&mut self, socket: u32, frame: &StreamFrame, bytes: u64) {
+    fn given(&mut self, at_ns: u64, socket: u32, frame: &StreamFrame, bytes: u64) {
         let Some(connection) = self.connections.get_mut(&socket) else { return };
         if frame.kind == frame_type::RST_STREAM {
-            self.counts.streams_reset += u64::from(connection.streams.remove(&frame.stream).is_some());
-            return;
+            let stream = connection.streams.remove(&frame.stream);
+            return self.give_up(at_ns, stream);
         }
         let Some(stream) = connection.streams.get_mut(&frame.stream) else { return };
         match frame.kind {
@@ -247,7 +267,8 @@ impl Streams {
             {
                 connection.given += stream.given;
                 if !self.by_client {
-                    self.over.push_back((at_ns, stream.exchange, stream.life));
+                    let Stream { exchange, life, .. } = stream;
+                    self.over.push_back(Over { at_ns, exchange, life, ended: Ended::Answered });
                 } else if self.asked.len() < MOST_STREAMS {
                     self.asked.insert((socket, number), stream.exchange);
                 }
@@ -293,6 +314,7 @@ impl Streams {
             HeadOf::Request => {
                 said.name = Some(Arc::from(head.name));
                 said.grpc |= head.grpc;
+                said.websocket |= head.websocket;
             }
             HeadOf::Response => {
                 said.events = head.events;
@@ -304,10 +326,21 @@ impl Streams {
     }
 
     /// A connection has closed: what was under way was not answered.
-    pub(crate) fn close(&mut self, socket: u32) {
-        if let Some(connection) = self.connections.remove(&socket) {
-            self.counts.streams_reset += connection.streams.len() as u64;
+    pub(crate) fn close(&mut self, at_ns: u64, socket: u32) {
+        let Some(connection) = self.connections.remove(&socket) else { return };
+        let mut streams: Vec<Stream> = connection.streams.into_values().collect();
+        streams.sort_by_key(|stream| stream.exchange.stream);
+        streams.into_iter().for_each(|stream| self.give_up(at_ns, Some(stream)));
+    }
+
+    /// A stream was given up: what it was tells whether that is its usual end.
+    fn give_up(&mut self, at_ns: u64, stream: Option<Stream>) {
+        let Some(Stream { exchange, life, .. }) = stream else { return };
+        if self.by_client || self.over.len() >= MOST_STREAMS {
+            self.counts.streams_reset += 1;
+            return;
         }
+        self.over.push_back(Over { at_ns, exchange, life, ended: Ended::GivenUp });
     }
 
     /// The counts of streams beside those of exchanges.
@@ -319,6 +352,8 @@ impl Streams {
     /// Takes a stream aside that stays open and carries messages; whether it is such a one.
     fn is_long(&mut self, exchange: &Exchange, said: &Said, life: &Life, is_open: bool) -> bool {
         let kind = match () {
+            // It was asked for, and not refused.
+            () if said.websocket && matches!(said.status, 0 | 200..300) => LongKind::WebSocket,
             () if said.events => LongKind::Events,
             () if said.grpc && (life.sent.count > 1 || life.received.count > 1) => LongKind::Grpc,
             () => return false,
@@ -362,12 +397,15 @@ impl Streams {
     /// The next stream that is over and whose head has come, or will not come any more.
     pub(crate) fn next_over(&mut self, now_ns: u64) -> Option<Exchange> {
         loop {
-            let (at_ns, ..) = self.over.front()?;
-            if at_ns.saturating_add(HEADS_COME_WITHIN_NS) > now_ns {
+            if self.over.front()?.at_ns.saturating_add(HEADS_COME_WITHIN_NS) > now_ns {
                 return None;
             }
-            let (_, mut exchange, life) = self.over.pop_front()?;
+            let Over { mut exchange, life, ended, .. } = self.over.pop_front()?;
             let said = self.said.remove(&(exchange.socket, exchange.stream)).unwrap_or_default();
+            if ended == Ended::GivenUp {
+                self.counts.streams_reset += u64::from(!self.is_long(&exchange, &said, &life, false));
+                continue;
+            }
             self.counts.grpc += u64::from(said.grpc);
             self.counts.grpc_failed += u64::from(said.grpc && said.grpc_status.is_some_and(|status| status != 0));
             if self.is_long(&exchange, &said, &life, false) {
@@ -408,7 +446,7 @@ impl Streams {
         said.retain(|key, said| said.at_ns >= before_ns || is_open(key));
         self.asked.retain(|_, exchange| exchange.sent.is_some_and(|sent| sent.last_ns >= before_ns));
         let open = self.connections.values().flat_map(|one| one.streams.values()).map(|stream| &stream.exchange);
-        let over = self.over.iter().map(|(_, exchange, _)| exchange);
+        let over = self.over.iter().map(|over| &over.exchange);
         open.chain(over).chain(self.asked.values()).map(Exchange::begun_ns).min()
     }
 

@@ -20,6 +20,8 @@ pub mod frame_type {
     pub const WEBSOCKET: u8 = 10;
     /// No frame: the last one of a stream has been given to its last byte.
     pub const STREAM_END: u8 = 12;
+    /// No frame: what is given of a response of HTTP/1.1 begins like an event (`text/event-stream`).
+    pub const EVENT: u8 = 13;
     /// No frame: the first line of a request of HTTP/1.1.
     pub const REQUEST_LINE: u8 = 14;
     /// No frame: the connection is followed no further.
@@ -41,6 +43,9 @@ pub const END_STREAM: u8 = 0x1;
 pub const END_HEADERS: u8 = 0x4;
 /// Flag of a frame itself: filling follows.
 pub const PADDED: u8 = 0x8;
+/// Flag of a frame of content, which has none such itself: the content begins like a ping, a pong or the close of a
+/// WebSocket.
+pub const CONTROL: u8 = 0x40;
 /// Flag of a frame itself: five bytes of priority stand before the head.
 pub const PRIORITY: u8 = 0x20;
 
@@ -52,6 +57,7 @@ const GRPC: u8 = 8;
 const GRPC_STATUS: u8 = 16;
 const HEAD_THROUGH_TLS: u8 = 32;
 const EVENTS: u8 = 64;
+const WEBSOCKET: u8 = 128;
 
 /// A connection whose streams are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -162,6 +168,8 @@ pub struct StreamHead {
     pub grpc: bool,
     /// Whether the content is a stream of events (`text/event-stream`).
     pub events: bool,
+    /// Whether the request asks for a WebSocket (RFC 8441).
+    pub websocket: bool,
     /// The response's status, 0 where it is not told.
     pub status: u16,
     /// The status of gRPC.
@@ -188,6 +196,7 @@ impl StreamHead {
                 | flag(self.grpc, GRPC)
                 | flag(self.grpc_status.is_some(), GRPC_STATUS)
                 | flag(self.events, EVENTS)
+                | flag(self.websocket, WEBSOCKET)
                 | flag(matches!(self.flow, Flow::Tls(_)), HEAD_THROUGH_TLS),
             slots: slots.len() as u8,
             lane,
@@ -216,6 +225,7 @@ impl StreamHead {
             of,
             grpc: record.flags & GRPC != 0,
             events: record.flags & EVENTS != 0,
+            websocket: record.flags & WEBSOCKET != 0,
             status: record.b as u16,
             grpc_status: (record.flags & GRPC_STATUS != 0).then_some((record.b >> 16) as u16),
             name: text_from_slots(slots),
@@ -244,10 +254,10 @@ mod tests {
         }
 
         #[test]
-        fn heads_come_back(flow in flow(), stream: u32, of in 0..3, grpc: bool, events: bool, status: u16, grpc_status: Option<u16>,
-            name in "[ -~]{0,200}") {
+        fn heads_come_back(flow in flow(), stream: u32, of in 0..3, [grpc, events, websocket]: [bool; 3], status: u16,
+            grpc_status: Option<u16>, name in "[ -~]{0,200}") {
             let of = [HeadOf::Request, HeadOf::Response, HeadOf::Trailers][of as usize];
-            let head = StreamHead { flow, stream, of, grpc, events, status, grpc_status, name };
+            let head = StreamHead { flow, stream, of, grpc, events, websocket, status, grpc_status, name };
             let (record, slots) = head.write(7, 3);
             prop_assert_eq!(StreamHead::read(&record, &slots), Some(head));
         }
@@ -257,7 +267,8 @@ mod tests {
     fn a_long_name_is_cut_and_other_records_are_none() {
         let name = "ä".repeat(300);
         let (flow, of) = (Flow::Socket(1), HeadOf::Request);
-        let head = StreamHead { flow, stream: 1, of, grpc: false, events: false, status: 0, grpc_status: None, name };
+        let [grpc, events, websocket] = [false; 3];
+        let head = StreamHead { flow, stream: 1, of, grpc, events, websocket, status: 0, grpc_status: None, name };
         let (record, slots) = head.write(1, 0);
         let kept = StreamHead::read(&record, &slots).map_or(0, |head| head.name.len());
         assert!((200..600).contains(&kept), "{kept}");

@@ -19,12 +19,15 @@
 /* The largest frame that a server takes unless it says otherwise (RFC 9113 6.5.2). */
 #define USUAL_FRAME_BYTES 16384
 
-/* Types of frames, as in weir_wire::stream; the last five are none. */
+/* Types of frames, as in weir_wire::stream; the last six are none. */
 enum { FRAME_DATA = 0, FRAME_HEADERS = 1, FRAME_RESET = 3, FRAME_SETTINGS = 4, FRAME_PUSH = 5, FRAME_PING = 6,
        FRAME_WINDOW = 8, FRAME_CONTINUATION = 9, FRAME_WEBSOCKET = 10,
-       FRAME_OTHER = 11, STREAM_END = 12, FRAME_PREFACE = 13, REQUEST_LINE = 14,
-       FLOW_LOST = 15 };
+       FRAME_OTHER = 11, STREAM_END = 12, FRAME_EVENT = 13, REQUEST_LINE = 14,
+       FLOW_LOST = 15, FRAME_PREFACE = 16 /* which is not told */ };
 #define END_STREAM 1
+#define FRAME_CONTROL 0x40
+/* The longest frame that a ping, a pong or the close of a WebSocket fills: its head with a mask, and its content. */
+#define CONTROL_BYTES_MAX (2 + 4 + 125)
 /* Flags of a frame's event, as in weir_wire::stream. */
 #define FRAME_SENT 16
 #define FRAME_TLS 32
@@ -193,6 +196,19 @@ static __always_inline bool step_over_websocket(struct flow *flow, struct way *w
 	return 1;
 }
 
+/* Whether the content of a frame begins like a ping, a pong or the close of a WebSocket (RFC 6455 5.5): of a stream that
+ * carries one (RFC 8441) these are no messages. */
+static __always_inline bool begins_control(struct bytes *bytes)
+{
+	u64 place = bytes->here ? bytes->place : 0, vector[2];
+	u8 first = 0;
+
+	if (!place && bytes->pieces && !bpf_probe_read_user(vector, sizeof(vector), (void *)bytes->vectors))
+		place = vector[0];
+	return place && !bpf_probe_read_user(&first, sizeof(first), (void *)place) && (first & 0xf8) == 0x88 &&
+	       (first & 7) <= 2;
+}
+
 /* A step over the bytes: false where they are lost. */
 static __always_inline bool step_over(struct flow *flow, struct way *way, u32 flags, struct bytes *bytes)
 {
@@ -239,6 +255,10 @@ static __always_inline bool step_over(struct flow *flow, struct way *way, u32 fl
 	/* Types up to 16 are known to be in use (PRIORITY_UPDATE); text, as of another protocol, has larger ones. */
 	if (head[3] >= ' ' || way->left > 1 << 20)
 		return 0;
+	if (way->type == FRAME_DATA && way->left > 1 && way->left <= CONTROL_BYTES_MAX) {
+		way->flags &= ~FRAME_CONTROL;
+		way->flags |= begins_control(bytes) ? FRAME_CONTROL : 0;
+	}
 	tell_frame(flow, way, flags, way->left);
 	if (!way->left)
 		end_frame(flow, way, flags);
@@ -357,4 +377,70 @@ static __always_inline void tell_upgrade(struct flow *flow)
 {
 	flow->ways[1].type = FRAME_WEBSOCKET;
 	tell_frame(flow, &flow->ways[1], FRAME_SENT, 0);
+}
+
+/* The first bytes of what a call gives, of its first pieces; behind them is as much room again. */
+#define BEGIN_BYTES 24
+#define BEGIN_PIECES 4
+
+static __always_inline void read_begin(struct bytes *bytes, u8 *text)
+{
+	u32 have = 0;
+
+#pragma unroll
+	for (u32 piece = 0; piece < BEGIN_PIECES; piece++) {
+		if (have >= BEGIN_BYTES || (!bytes->here && !next_piece(bytes)) || !bytes->place)
+			return;
+		u32 take = bytes->here < BEGIN_BYTES - have ? bytes->here : BEGIN_BYTES - have;
+
+		/* So that the compiler leaves the comparisons that the verifier needs. */
+		barrier_var(take);
+		barrier_var(have);
+		if (take > BEGIN_BYTES || have > BEGIN_BYTES || bpf_probe_read_user(&text[have], take, (void *)bytes->place))
+			return;
+		pass(bytes, take);
+		have += take;
+	}
+}
+
+/* Whether text begins like an event, of text/event-stream: a field's name and its colon. */
+static __always_inline bool is_event(const u8 *text)
+{
+	u64 first;
+
+	__builtin_memcpy(&first, text, sizeof(first));
+	return (first & 0xffffffffff) == 0x3a61746164 /* data: */ || (first & 0xffffff) == 0x3a6469 /* id: */ ||
+	       (first & 0xffffffffffff) == 0x3a746e657665 /* event: */ ||
+	       (first & 0xffffffffffff) == 0x3a7972746572 /* retry: */;
+}
+
+/* Whether what a call gives begins with an event, by itself or as a chunk (RFC 9112 7.1). Nothing behind its first field's
+ * name is looked at. */
+static __always_inline bool gives_event(struct bytes *bytes)
+{
+	u8 text[2 * BEGIN_BYTES] = {};
+
+	read_begin(bytes, text);
+	if (is_event(text))
+		return 1;
+	/* The line before a chunk: its length in hexadecimal digits. */
+#pragma unroll
+	for (u32 index = 0; index < 8; index++) {
+		u8 one = text[index];
+
+		if (one == '\r')
+			return index && text[index + 1] == '\n' && is_event(text + index + 2);
+		if (!(one >= '0' && one <= '9') && !((one | 32) >= 'a' && (one | 32) <= 'f'))
+			return 0;
+	}
+	return 0;
+}
+
+/* Tells that an event is given over HTTP/1.1, by what carries its connection. */
+static __always_inline void tell_event(u32 number, u32 flags, u32 length)
+{
+	struct flow flow = { .number = number, .flags = flags };
+
+	flow.ways[1].type = FRAME_EVENT;
+	tell_frame(&flow, &flow.ways[1], FRAME_SENT, length < 0xffffff ? length : 0xffffff);
 }

@@ -24,6 +24,7 @@ enum { BPF_MAP_TYPE_ARRAY = 2 };
 #define AF_UNIX 1
 #define AF_INET 2
 #define AF_INET6 10
+#define IPPROTO_MPTCP 262
 #define TCP_ESTABLISHED 1
 #define TCP_SYN_SENT 2
 #define TCP_CLOSE 7
@@ -100,8 +101,25 @@ struct sock {
 	struct sock_common __sk_common;
 	struct socket *sk_socket;
 	u32 sk_ack_backlog;
+	u16 sk_protocol;
+};
+/* What a program has of a connection of MPTCP: the connections of TCP that carry it are the kernel's own. */
+struct mptcp_sock {
+	u64 write_seq;
+	u64 bytes_received;
+	u64 ack_seq;
+	u64 bytes_consumed;
+};
+struct tcp_sock___mptcp {
+	bool is_mptcp;
+};
+struct inet_connection_sock {
+	struct {
+		u32 lrcvtime;
+	} icsk_ack;
 };
 struct tcp_sock {
+	struct inet_connection_sock inet_conn;
 	u32 rcv_nxt;
 	u32 copied_seq;
 	u32 write_seq;

@@ -20,6 +20,38 @@ static __always_inline bool is_server_side(const struct sock *sk)
 	return bit(ports, sk->__sk_common.skc_num) && (family == AF_INET || family == AF_INET6);
 }
 
+/* Whether a socket is a connection of MPTCP whose positions can be told; numbers of data count them, as sequence numbers
+ * count those of TCP. */
+static __always_inline bool is_mptcp(struct sock *sk)
+{
+	return bpf_core_field_exists(((struct mptcp_sock *)0)->bytes_consumed) && sk->sk_protocol == IPPROTO_MPTCP;
+}
+
+/* Where what a program has not taken yet begins; where what has arrived ends. */
+static __always_inline u32 mptcp_taken(struct sock *sk, u32 *arrived)
+{
+	struct mptcp_sock *msk = (void *)sk;
+	u64 before = BPF_CORE_READ(msk, bytes_received);
+	u64 end = BPF_CORE_READ(msk, ack_seq), received = BPF_CORE_READ(msk, bytes_received);
+
+	/* More has just come: what is read after it belongs together, for the next comes from the network as well. */
+	if (received != before) {
+		end = BPF_CORE_READ(msk, ack_seq);
+		received = BPF_CORE_READ(msk, bytes_received);
+	}
+	*arrived = end;
+	return end - received + BPF_CORE_READ(msk, bytes_consumed);
+}
+
+/* Whether a connection of TCP carries one of MPTCP: its bytes are told of that one. */
+static __always_inline bool carries_mptcp(struct tcp_sock *tcp)
+{
+	struct tcp_sock___mptcp *known = (void *)tcp;
+
+	return bpf_core_field_exists(((struct mptcp_sock *)0)->bytes_consumed) && bpf_core_field_exists(known->is_mptcp) &&
+	       BPF_CORE_READ(known, is_mptcp);
+}
+
 /* Who a socket is: several events in a row, of one time. */
 static __always_inline void emit_open(struct sock *sk, struct tcp_sock *tcp, u64 cookie)
 {
@@ -36,6 +68,12 @@ static __always_inline void emit_open(struct sock *sk, struct tcp_sock *tcp, u64
 	if (tcp) {
 		receive_base = tcp->rcv_nxt - (u32)tcp->bytes_received;
 		send_base = tcp->bytes_acked ? tcp->snd_una - (u32)tcp->bytes_acked : tcp->write_seq;
+	} else if (is_mptcp(sk)) {
+		/* It is met when the first bytes come or go. */
+		u32 arrived = 0;
+
+		receive_base = mptcp_taken(sk, &arrived) - (u32)BPF_CORE_READ((struct mptcp_sock *)sk, bytes_consumed);
+		send_base = BPF_CORE_READ((struct mptcp_sock *)sk, write_seq);
 	}
 	u64 remote_port = __builtin_bswap16(common->skc_dport);
 
@@ -152,9 +190,16 @@ static __always_inline int ready(struct sock *sk)
 	}
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 
-	if (tcp)
-		emit(WEIR_BPF_SOCKET_READY, sk->sk_socket ? 0 : WEIR_NOT_ACCEPTED, socket_id(sk) | (u64)tcp->rcv_nxt << 32);
-	else if (tells_datagrams)
+	u32 flags = sk->sk_socket ? 0 : WEIR_NOT_ACCEPTED, arrived = 0;
+
+	if (tcp) {
+		if (!carries_mptcp(tcp))
+			emit(WEIR_BPF_SOCKET_READY, flags, socket_id(sk) | (u64)tcp->rcv_nxt << 32);
+	} else if (is_mptcp(sk)) {
+		meet(sk);
+		mptcp_taken(sk, &arrived);
+		emit(WEIR_BPF_SOCKET_READY, flags, socket_id(sk) | (u64)arrived << 32);
+	} else if (tells_datagrams)
 		emit_pair(WEIR_BPF_QUIC, QUIC_ARRIVAL, (u32)number_of_other(sk), 0);
 	return 0;
 }
@@ -241,7 +286,11 @@ static __always_inline void begin_flow(u32 socket)
 		__sync_fetch_and_add(&followed, 1);
 }
 
-/* What was just given is the first response of a connection: if it upgrades that, its frames are followed from here on. */
+/* A response by which a connection is upgraded has so many bytes: its fields that must be there, and some more. */
+#define UPGRADE_BYTES_MIN 96
+#define UPGRADE_BYTES_MAX 512
+
+/* What was just given may be a response that upgrades its connection: then its frames are followed from here on. */
 static __always_inline void follow_upgrade(u32 socket, u32 length)
 {
 	struct flow fresh = { .number = socket, .flags = FLOW_WEBSOCKET };
@@ -263,6 +312,24 @@ static __always_inline void expect_flow(u32 socket)
 	fresh.ways[0].unsure = fresh.ways[1].unsure = 1;
 	if (!bpf_map_update_elem(&flows, &socket, &fresh, 1 /* BPF_NOEXIST */))
 		__sync_fetch_and_add(&followed, 1);
+}
+
+/* Whether a client's last bytes came so long ago that the kernel's coarse clock has moved since: what is given now is no
+ * quick answer. Of one that is, nothing is looked at. */
+static __always_inline bool is_late(struct tcp_sock *tcp)
+{
+	return (u32)bpf_jiffies64() != tcp->inet_conn.icsk_ack.lrcvtime;
+}
+
+/* Tells whether what was just given begins with an event. */
+static __attribute__((noinline, unused)) int look_for_event(u32 socket, u32 length)
+{
+	struct bytes bytes = {};
+
+	find_bytes(&bytes, 1, length);
+	if (gives_event(&bytes))
+		tell_event(socket, 0, length);
+	return 0;
 }
 
 static __always_inline void end_flow(u32 socket)
@@ -366,11 +433,15 @@ static __always_inline u32 held_back(struct tcp_sock *tcp)
 	return in_flight && unsent < tcp->mss_cache && has_room && !(nonagle & (NAGLE_IS_OFF | IS_CORKED)) ? WEIR_HELD_BACK : 0;
 }
 
-/* Whether `length` bytes that were just given are the first ones of a connection. */
-static __always_inline bool is_first_send(struct tcp_sock *tcp, u32 length)
+#ifdef FOLLOWS_STREAMS
+/* Whether `length` bytes that were just given may be a response that upgrades a connection: its first one, or of such a
+ * length. */
+static __always_inline bool may_upgrade(struct tcp_sock *tcp, u32 length)
 {
-	return tcp->write_seq - (tcp->snd_una - (u32)tcp->bytes_acked) <= length + 1;
+	return (length >= UPGRADE_BYTES_MIN && length <= UPGRADE_BYTES_MAX) ||
+	       tcp->write_seq - (tcp->snd_una - (u32)tcp->bytes_acked) <= length + 1;
 }
+#endif
 
 /* The running task took from a socket or gave to it: `result` bytes, or an error. */
 static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
@@ -409,6 +480,14 @@ static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 		sub |= protocol_of(result);
 	if (tcp && kind == WEIR_BPF_SOCKET_SEND && result > 0)
 		sub |= held_back(tcp);
+	if (!tcp && is_mptcp(sk)) {
+		u32 arrived = 0;
+		u32 position = kind == WEIR_BPF_SOCKET_RECV ? mptcp_taken(sk, &arrived)
+							      : (u32)BPF_CORE_READ((struct mptcp_sock *)sk, write_seq);
+
+		emit(kind, sub, socket_id(sk) | (u64)position << 32);
+		return 0;
+	}
 	if (!tcp) {
 		emit(kind, sub | WEIR_NO_POSITION, (u32)number_of_other(sk) | (u64)(u32)result << 32);
 		return 0;
@@ -418,13 +497,15 @@ static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 #ifdef FOLLOWS_STREAMS
 	if (sub & WEIR_HTTP2)
 		begin_flow(socket_id(sk));
-	bool whole = result > 0 && !(sub & WEIR_PEEK);
+	bool whole = result > 0 && !(sub & WEIR_PEEK), given = whole && kind == WEIR_BPF_SOCKET_SEND;
 
 	/* What is given is told when all its frames are, what is taken before them. */
-	if (followed && whole && kind == WEIR_BPF_SOCKET_SEND)
+	if (followed && given)
 		follow_socket(socket_id(sk), 1, result, position);
+	if (given && !asks && is_late(tcp))
+		look_for_event(socket_id(sk), result);
 	emit(kind, sub, socket_id(sk) | (u64)position << 32);
-	if (whole && kind == WEIR_BPF_SOCKET_SEND && is_first_send(tcp, result) && is_server_side(sk))
+	if (given && !asks && may_upgrade(tcp, result))
 		follow_upgrade(socket_id(sk), result);
 	if (followed && whole && kind == WEIR_BPF_SOCKET_RECV)
 		follow_socket(socket_id(sk), 0, result, position);

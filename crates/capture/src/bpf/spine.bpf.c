@@ -245,8 +245,15 @@ int BPF_PROG(on_state, struct sock *sk, int old, int new)
 	}
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 
-	if (!tcp)
+	if (!tcp) {
+		if (!is_mptcp(sk) || !socket_id(sk))
+			return 0;
+		if (new == TCP_CLOSE)
+			emit(WEIR_BPF_SOCKET_STATE, old | new << 4, socket_id(sk));
+		else if (new == TCP_ESTABLISHED && old == TCP_SYN_SENT)
+			emit_open(sk, 0, number_of_other(sk));
 		return 0;
+	}
 	if (new == TCP_ESTABLISHED && is_server_side(sk))
 		open_served(sk, tcp, number_anew(sk));
 	/* One that was told when it began to connect has a number, and now it has addresses. */

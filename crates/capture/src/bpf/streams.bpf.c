@@ -132,6 +132,22 @@ static __always_inline bool openssl_opens(struct pt_regs *ctx, u64 cookie, struc
 	return 1;
 }
 
+/* The same from OpenSSL 3.2 on: a record's type is a byte behind its version, and it is the first of an array within the
+ * connection. */
+#define LAYER_RECORD_TYPE 12
+static __always_inline bool layer_opens(struct pt_regs *ctx, u64 cookie, struct place *place, struct bytes *bytes)
+{
+	u64 record = named_register(ctx, cookie);
+	u8 type = 0;
+
+	if (bpf_probe_read_user(&type, sizeof(type), (void *)(record + LAYER_RECORD_TYPE)) || type != APPLICATION_DATA)
+		return 0;
+	place->connection = record - (cookie >> WEIR_SITE_OFFSET);
+	bytes->place = PT_REGS_PARM2(ctx);
+	bytes->total = bytes->here = PT_REGS_PARM3(ctx);
+	return 1;
+}
+
 /* Where Go has read a record: what it holds stands in a reader of the connection's, if it was no handshake's. */
 static __always_inline bool go_opens(struct pt_regs *ctx, u64 cookie, struct place *place, struct bytes *bytes)
 {
@@ -168,6 +184,20 @@ static __always_inline bool openssl_seals(struct pt_regs *ctx, struct place *pla
 	/* Several records at once, as some processors offer: their lengths stand in a row, and only the first is read. */
 	bytes->place = PT_REGS_PARM5(ctx) == 1 ? PT_REGS_PARM3(ctx) : 0;
 	bytes->total = bytes->here = length;
+	return 1;
+}
+
+/* The same from OpenSSL 3.2 on: records to be made of bytes (type, version, bytes, their number), how many. */
+static __always_inline bool layer_seals(struct pt_regs *ctx, u64 cookie, struct place *place, struct bytes *bytes)
+{
+	u64 template[3] = {}, count = PT_REGS_PARM3(ctx);
+
+	if (!count || bpf_probe_read_user(template, sizeof(template), (void *)PT_REGS_PARM2(ctx)) ||
+	    (u8)template[0] != APPLICATION_DATA)
+		return 0;
+	place->connection = named_register(ctx, cookie);
+	bytes->place = count == 1 ? template[1] : 0;
+	bytes->total = bytes->here = template[2];
 	return 1;
 }
 
@@ -263,6 +293,10 @@ static __always_inline int passed(struct pt_regs *ctx)
 		found = openssl_opens(ctx, cookie, &place, &bytes);
 	else if (kind == WEIR_OPENSSL_SEALS)
 		found = openssl_seals(ctx, &place, &bytes);
+	else if (kind == WEIR_LAYER_OPENS)
+		found = layer_opens(ctx, cookie, &place, &bytes);
+	else if (kind == WEIR_LAYER_SEALS)
+		found = layer_seals(ctx, cookie, &place, &bytes);
 	else if (kind == WEIR_GO_OPENS)
 		found = go_opens(ctx, cookie, &place, &bytes);
 	else if (kind == WEIR_GO_SEALS)
@@ -280,9 +314,14 @@ static __always_inline int passed(struct pt_regs *ctx)
 			follow(flow, 1, &bytes);
 			return 0;
 		}
-		flow = gives_upgrade(&bytes) ? begin(&place, FLOW_WEBSOCKET) : 0;
-		if (flow)
-			tell_upgrade(flow);
+		u32 length = bytes.total;
+
+		if (gives_upgrade(&bytes)) {
+			flow = begin(&place, FLOW_WEBSOCKET);
+			if (flow)
+				tell_upgrade(flow);
+		} else if (gives_event(&bytes))
+			tell_event(0, FRAME_TLS, length);
 		return 0;
 	}
 	opened(&place, &bytes);

@@ -235,12 +235,14 @@ impl Side {
         let head = std::mem::take(&mut self.head);
         let decoder = self.decoder.as_mut()?;
         let (mut method, mut path, mut status, mut grpc_status) = (None, None, None, None);
-        let (mut grpc, mut events, mut trace) = (false, false, None);
+        let [mut grpc, mut events, mut websocket] = [false; 3];
+        let mut trace = None;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         decoder
             .decode(&head, &mut |name, value| match name {
                 b":method" => method = Some(text(value)),
                 b":path" => path = Some(text(value)),
+                b":protocol" => websocket = value == b"websocket",
                 b":status" => status = text(value).parse().ok(),
                 b"grpc-status" => grpc_status = text(value).parse().ok(),
                 b"content-type" => {
@@ -273,7 +275,8 @@ impl Side {
         let StreamFrame { flow, stream, .. } = frame;
         let trace = trace.filter(|_| of == HeadOf::Request);
         let status = status.unwrap_or(0);
-        Some(Some((StreamHead { flow, stream, of, grpc, events, status, grpc_status, name }, trace)))
+        let head = StreamHead { flow, stream, of, grpc, events, websocket, status, grpc_status, name };
+        Some(Some((head, trace)))
     }
 }
 
@@ -363,6 +366,19 @@ mod tests {
         assert_eq!((out[0].name.as_str(), out[0].grpc), ("gRPC /p.S/M", true));
         assert_eq!((out[1].of, out[1].status), (HeadOf::Response, 200));
         assert_eq!((out[2].of, out[2].grpc_status), (HeadOf::Trailers, Some(13)));
+    }
+
+    #[test]
+    fn a_request_for_a_websocket_is_known_by_its_protocol() {
+        let mut heads = Heads::new(false);
+        for (stream, protocol) in [(1, &b"websocket"[..]), (3, b"connect-udp")] {
+            let head =
+                [b"\x02\x07CONNECT\x04\x05/talk\x00\x09:protocol", &[protocol.len() as u8][..], protocol].concat();
+            heads.frame(u64::from(stream), 0, frame(stream, head.len(), false, END_HEADERS));
+            heads.bytes(u64::from(stream), 0, &head);
+        }
+        let out: Vec<_> = told(&mut heads).into_iter().map(|head| (head.name, head.websocket)).collect();
+        assert_eq!(out, [("CONNECT /talk".to_owned(), true), ("CONNECT /talk".to_owned(), false)]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::usdt::{self, Argument};
 use object::{
     Architecture, Endianness, File, Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationTarget, SymbolKind,
 };
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -271,6 +272,17 @@ impl Binary {
             }
         }
         Some(found)
+    }
+
+    /// All places of the file that hold a pointer into it once it is loaded, with what they then point to when it is
+    /// loaded at 0.
+    pub(super) fn all_pointers(&self) -> BTreeMap<u64, u64> {
+        let Ok(file) = self.file() else { return BTreeMap::new() };
+        let relocations = file.dynamic_relocations().into_iter().flatten();
+        relocations
+            .filter(|(_, relocation)| matches!(relocation.target(), RelocationTarget::Absolute))
+            .map(|(at, relocation)| (at, relocation.addend().cast_unsigned()))
+            .collect()
     }
 
     /// The bytes at an address, at most `size`.

@@ -24,12 +24,14 @@ const READ_BYTES: usize = 13;
 const WRITE_BYTES: usize = 14;
 const DISPATCH_ALERT: usize = 15;
 /// How far the functions are looked at, bytes.
-const FUNCTION: usize = 0x1800;
+pub(super) const FUNCTION: usize = 0x1800;
 const ALERT: usize = 0x80;
 /// In a record: from its beginning to whether it was read.
 const WAS_READ: i64 = 0x38;
 /// Instructions before a call that prepare its arguments.
-const BEFORE: usize = 16;
+pub(super) const BEFORE: usize = 16;
+/// Instructions from a function's beginning within which it keeps its first argument.
+const KEPT_WITHIN: usize = 24;
 /// Instructions between the address of a record and a look at its mark.
 const MARK_WITHIN: usize = 6;
 
@@ -40,22 +42,22 @@ pub enum NoOpensslEdge {
     #[error("it is no OpenSSL")]
     NoOpenSsl,
     /// Its table of functions is not where it is looked for.
-    #[error("its table of functions was not found: OpenSSL 3.0 is known, other versions are not yet")]
+    #[error("its table of functions was not found: OpenSSL 3.0 and 3.2 to 3.5 are known, other versions are not yet")]
     NoTable,
     /// The function that reads is of another shape.
     #[error(
-        "the place where it hands over what it has opened was not found: OpenSSL 3.0 is known, other versions are not yet"
+        "the place where it hands over what it has opened was not found: OpenSSL 3.0 and 3.2 to 3.5 are known, other versions are not yet"
     )]
     NoRead,
     /// The function that writes is of another shape.
-    #[error("the place where it seals was not found: OpenSSL 3.0 is known, other versions are not yet")]
+    #[error("the place where it seals was not found: OpenSSL 3.0 and 3.2 to 3.5 are known, other versions are not yet")]
     NoWrite,
     /// A probe there would be single-stepped.
     #[error("probes there would cost some 20 us a hit")]
     Slow,
 }
 
-/// The places in a library, or in a program that holds it.
+/// The places in a library of OpenSSL 1.1.1 to 3.1, or in a program that holds it.
 ///
 /// # Errors
 /// [`NoOpensslEdge`] where one is not found for certain.
@@ -77,12 +79,12 @@ pub(super) fn edge(binary: &Binary, release: Release) -> Result<Vec<TlsSite>, No
     ])
 }
 
-fn instructions(code: &[u8], address: u64) -> impl Iterator<Item = Instruction> {
+pub(super) fn instructions(code: &[u8], address: u64) -> impl Iterator<Item = Instruction> {
     Decoder::with_ip(64, code, address, DecoderOptions::NONE).into_iter().filter(|one| !one.is_invalid())
 }
 
 /// The table that `TLS_method` gives: `lea TABLE(%rip), %rax`, or in a program at a fixed place `mov $TABLE, %eax`.
-fn table(binary: &Binary, method: u64) -> Option<u64> {
+pub(super) fn table(binary: &Binary, method: u64) -> Option<u64> {
     let (_, code) = binary.code_at(method, 32)?;
     let leading = instructions(&code, method).take_while(|one| one.mnemonic() != Mnemonic::Ret);
     leading.filter(|one| one.op_count() == 2 && one.op0_register().full_register() == iced_x86::Register::RAX).find_map(
@@ -102,8 +104,8 @@ fn opened(binary: &Binary, function: u64) -> Option<(u64, Register, u64)> {
     let mut found = all.iter().enumerate().filter_map(|(index, one)| {
         let at = offset + (one.ip() - function);
         let is_copy = one.is_call_near() && one.len() == 5 && stubs.contains(&one.near_branch_target());
-        let record = record_of(&all[index.saturating_sub(BEFORE)..index]).filter(|_| is_copy)?;
-        Some((at, record))
+        let copied = copied(&all[index.saturating_sub(BEFORE)..index]).filter(|_| is_copy)?;
+        ((copied.fields[0] - copied.fields[1]).abs() == 8).then_some((at, copied.record))
     });
     let (at, record) = found.next()?;
     // With two that look alike it is not known which is the one.
@@ -113,9 +115,17 @@ fn opened(binary: &Binary, function: u64) -> Option<(u64, Register, u64)> {
     Some((at, record, record_offset(&all)?))
 }
 
-/// The register of the record whose bytes a call's second argument is: two fields in a row are added, where they lie and
-/// how far they are taken. The first argument is where the reader wants them, which comes in a register.
-fn record_of(before: &[Instruction]) -> Option<Register> {
+/// What a call copies: the bytes of a record, to where the reader wants them.
+pub(super) struct Copied {
+    /// Points to the record.
+    pub(super) record: Register,
+    /// Two of its fields, which are added: how far they are behind its beginning, bytes.
+    pub(super) fields: [i64; 2],
+}
+
+/// What a call copies whose second argument is the sum of two fields, where bytes lie and how far they are taken; the
+/// first argument comes in a register.
+pub(super) fn copied(before: &[Instruction]) -> Option<Copied> {
     let mut info = InstructionInfoFactory::new();
     let mut writes = |one: &Instruction, register: iced_x86::Register| {
         let used = info.info(one);
@@ -130,24 +140,30 @@ fn record_of(before: &[Instruction]) -> Option<Register> {
     }
     let mut sources = before.iter().rev().filter(|one| writes(one, iced_x86::Register::RSI));
     let (sum, first) = (sources.next()?, sources.next()?);
-    let fields = [sum, first].map(|one| (one.memory_base(), one.memory_displacement64().cast_signed()));
+    let fields = [sum, first].map(|one| one.memory_displacement64().cast_signed());
     let shapes = sum.mnemonic() == Mnemonic::Add
         && first.mnemonic() == Mnemonic::Mov
-        && [sum, first].iter().all(|one| one.op1_kind() == OpKind::Memory);
-    let in_a_row = fields[0].0 == fields[1].0 && (fields[0].1 - fields[1].1).abs() == 8;
-    (shapes && in_a_row).then(|| Register::of_decoded(fields[0].0)).flatten()
+        && [sum, first].iter().all(|one| one.op1_kind() == OpKind::Memory)
+        && sum.memory_base() == first.memory_base();
+    let record = Register::of_decoded(sum.memory_base()).filter(|_| shapes)?;
+    Some(Copied { record, fields })
+}
+
+/// The register that keeps a function's first argument, the connection.
+pub(super) fn kept(function: &[Instruction]) -> Option<iced_x86::Register> {
+    let first = function.iter().take(KEPT_WITHIN).find(|one| {
+        one.mnemonic() == Mnemonic::Mov
+            && one.op0_kind() == OpKind::Register
+            && one.op1_kind() == OpKind::Register
+            && one.op1_register() == iced_x86::Register::RDI
+    });
+    first.map(Instruction::op0_register)
 }
 
 /// How far the records are behind the connection's beginning: the function takes the address of the first, and that of
 /// its mark whether it was read, or looks at this mark by the former.
 fn record_offset(function: &[Instruction]) -> Option<u64> {
-    // The connection is the first argument, and is kept in another register at once.
-    let kept = function.iter().take(BEFORE).find(|one| {
-        one.mnemonic() == Mnemonic::Mov
-            && one.op1_kind() == OpKind::Register
-            && one.op1_register() == iced_x86::Register::RDI
-    })?;
-    let connection = kept.op0_register();
+    let connection = kept(function)?;
     let fields: Vec<(usize, i64)> = function
         .iter()
         .enumerate()

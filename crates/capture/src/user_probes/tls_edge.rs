@@ -4,6 +4,7 @@
 use super::binary::Binary;
 use super::go_tls::{self, NoGoEdge};
 use super::openssl::{self, NoOpensslEdge};
+use super::openssl_layer;
 use super::release::Release;
 use super::tls_marks;
 use super::tls_place::TlsSite;
@@ -45,6 +46,10 @@ pub fn tls_edge(binary: &Binary, release: Release) -> Result<Vec<TlsSite>, NoTls
     }
     match openssl::edge(binary, release) {
         Err(NoOpensslEdge::NoOpenSsl) => {}
+        // Later versions have another table and another record: neither is taken for the other.
+        Err(NoOpensslEdge::NoRead | NoOpensslEdge::NoWrite) => {
+            return openssl_layer::edge(binary, release).map_err(NoTlsEdge::Openssl);
+        }
         found => return found.map_err(NoTlsEdge::Openssl),
     }
     match go_tls::edge(binary, release) {

@@ -4,8 +4,8 @@ use super::register::Register;
 use weir_wire::quic::QuicEvent;
 
 /// A cookie, as in streams.h: which kind of place, a register, how far something is from what that points to.
-const REGISTER: u32 = 3;
-const OFFSET: u32 = 8;
+const REGISTER: u32 = 4;
+const OFFSET: u32 = 9;
 
 /// What is found at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,18 @@ pub enum TlsPlace {
     },
     /// OpenSSL seals: connection, type, bytes, their number.
     OpensslSeals,
+    /// OpenSSL from 3.2 on copies an opened record to the server: as before.
+    LayerOpens {
+        /// Points to the record.
+        record: Register,
+        /// How far the first record is behind the connection's beginning, bytes.
+        record_offset: u64,
+    },
+    /// OpenSSL from 3.2 on seals: its record layer, what records are to be made of, how many.
+    LayerSeals {
+        /// Points to the connection, as its caller has it.
+        connection: Register,
+    },
     /// Go's crypto/tls has opened a record, which lies in the connection as a reader of bytes.
     GoOpens {
         /// Points to the connection.
@@ -45,6 +57,10 @@ impl TlsPlace {
                 u64::from(record.place()) << REGISTER | record_offset << OFFSET
             }
             Self::OpensslSeals => 1,
+            Self::LayerOpens { record, record_offset } => {
+                8 | u64::from(record.place()) << REGISTER | record_offset << OFFSET
+            }
+            Self::LayerSeals { connection } => 9 | u64::from(connection.place()) << REGISTER,
             Self::GoOpens { connection, input_offset } => {
                 2 | u64::from(connection.place()) << REGISTER | input_offset << OFFSET
             }

@@ -1,5 +1,5 @@
 // A server whose responses stay open: node messages.js PORT [CERTIFICATE KEY]
-// It echoes the messages of WebSockets, and sends ten events to a client that asks for /events; all else is answered at once.
+// It echoes the messages of WebSockets, by extended CONNECT over HTTP/2 as well, and sends ten events to a client that asks for /events; all else is answered at once.
 const { readFileSync } = require('node:fs')
 const http = require('node:http')
 const http2 = require('node:http2')
@@ -19,11 +19,11 @@ const answer = (request, response) => {
   }, 20)
 }
 const server = cert
-  ? http2.createSecureServer({ cert: readFileSync(cert), key: readFileSync(key), allowHTTP1: true }, answer)
+  ? http2.createSecureServer({
+      cert: readFileSync(cert), key: readFileSync(key), allowHTTP1: true, settings: { enableConnectProtocol: true }
+    }, answer)
   : http.createServer(answer)
-server.on('upgrade', (request, socket) => {
-  socket.setNoDelay(true)
-  socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n')
+const echo = (socket) => {
   let input = Buffer.alloc(0)
   socket.on('error', () => {})
   socket.on('data', (bytes) => {
@@ -43,5 +43,14 @@ server.on('upgrade', (request, socket) => {
       socket.write(Buffer.concat([lead, content]))
     }
   })
+}
+server.on('upgrade', (request, socket) => {
+  socket.setNoDelay(true)
+  socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n')
+  echo(socket)
+})
+server.on('connect', (request, response) => {
+  response.stream.respond({ ':status': request.url.startsWith('/talk') ? 200 : 404 }, { endStream: !request.url.startsWith('/talk') })
+  echo(response.stream)
 })
 server.listen(Number(port), '127.0.0.1')

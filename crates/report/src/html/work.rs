@@ -4,8 +4,8 @@ use super::bars::stacked;
 use super::escape::{escaped, extent, short, time};
 use super::evidence::key_figure;
 use super::tables::framed;
-use crate::Explanation;
-use crate::units::{count, decimal, figure, percent, share};
+use crate::units::{bytes, count, decimal, figure, percent, share};
+use crate::{Explanation, MessageFigures};
 
 /// Rows that are shown at once of each table, and at all.
 const SHOWN: usize = 15;
@@ -126,6 +126,50 @@ pub(super) fn asked(explanation: &Explanation) -> String {
         &rows,
         "As the wire told it, without values. A wait ends with the first bytes of the answer; shares are of the responses' time, \
          and questions that were open at the same time count each.",
+    )
+}
+
+/// What stays open: WebSockets, streams of events, calls of gRPC that stream, with their messages.
+pub(super) fn long_lived(explanation: &Explanation) -> String {
+    // Below a figure, in lines of their own.
+    let below = |lines: &[String]| {
+        lines.iter().map(|line| format!("<br><span class=\"aside\">{line}</span>")).collect::<String>()
+    };
+    let way = |figures: &MessageFigures| {
+        let mut lines = vec![escaped(&bytes(figures.bytes))];
+        if let Some(ns) = figures.between_ns {
+            lines.push(format!("{} apart", time(ns)));
+            lines.push(format!("at most {}", time(figures.between_ns_max as f64)));
+        }
+        format!("<td class=\"n\">{}{}</td>", count(figures.messages), below(&lines))
+    };
+    let rows = explanation.long_lived.iter().map(|long| {
+        let open = (long.still_open > 0).then(|| format!("{} still open", count(long.still_open)));
+        let answer = long.answer_ns.map_or_else(
+            || "-".to_owned(),
+            |ns| format!("{}{}", time(ns), below(&[format!("{} known", count(long.answered))])),
+        );
+        format!(
+            "<tr><th scope=\"row\" class=\"name\">{}</th><td>{}</td><td class=\"n\">{}{}</td><td class=\"n\">{}</td>{}{}\
+             <td class=\"n\">{answer}</td></tr>\n",
+            short(&long.name, MOST_TEXT),
+            long.words(),
+            count(long.count),
+            below(open.as_slice()),
+            time(long.lasted_ns),
+            way(&long.received),
+            way(&long.sent),
+        )
+    });
+    table(
+        "long-lived",
+        "What stays open",
+        "<th scope=\"col\">Name</th><th scope=\"col\">What</th><th scope=\"col\" class=\"n\">How many</th>\
+         <th scope=\"col\" class=\"n\">Seen for, each</th><th scope=\"col\" class=\"n\">Received messages</th>\
+         <th scope=\"col\" class=\"n\">Sent messages</th><th scope=\"col\" class=\"n\">Answer after</th>",
+        &rows.collect::<Vec<_>>(),
+        "No responses among the others: how long these last says nothing of the server. A message answers another one where \
+         the same task gave it after it had taken that one, with nothing taken from elsewhere in between.",
     )
 }
 

@@ -3,8 +3,8 @@
 use super::{hog, times};
 use weir_measure::part::Part;
 use weir_report::{
-    Course, CourseSlice, CpuSpell, Example, ExampleStep, Explanation, HolderSpell, Holding, Phase, ProcessShare, Query,
-    Stack, WaitingEdge, Wakeups,
+    Course, CourseSlice, CpuSpell, Example, ExampleStep, Explanation, HolderSpell, Holding, LongLived, MessageFigures,
+    Phase, ProcessShare, Query, Stack, WaitingEdge, Wakeups,
 };
 
 const APACHE: &str = "apache2 (1311)";
@@ -91,6 +91,32 @@ fn course() -> Course {
     Course { slice_s: 0.1, slices: (0..100).map(slice).collect() }
 }
 
+/// What stays open, of each kind.
+fn long_lived() -> Vec<LongLived> {
+    let way = |messages: u64, between_ns: Option<f64>| MessageFigures {
+        messages,
+        bytes: messages * 160,
+        between_ns,
+        between_ns_max: between_ns.map_or(0, |ns| (9.0 * ns) as u64),
+    };
+    let long = |kind: &str, name: &str, count, still_open, [received, sent]: [MessageFigures; 2], answered| LongLived {
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        count,
+        still_open,
+        lasted_ns: 8.25e9,
+        received,
+        sent,
+        answered,
+        answer_ns: (answered > 0).then_some(412.0e3),
+    };
+    vec![
+        long("websocket", "GET /talk", 14, 3, [way(8_120, Some(14.1e6)), way(8_120, Some(14.1e6))], 8_064),
+        long("events", "GET /prices", 2, 2, [way(0, None), way(331, Some(50.0e6))], 0),
+        long("grpc", "gRPC /grpc.health.v1.Health/Watch", 1, 0, [way(1, None), way(40, Some(20.0e6))], 0),
+    ]
+}
+
 /// Every section has something to show.
 pub(crate) fn whole() -> Explanation {
     let edge = |from: &str, to: &str, part: Part, count, mean_ns| WaitingEdge {
@@ -149,6 +175,7 @@ pub(crate) fn whole() -> Explanation {
         }],
         course: Some(course()),
         decisions: vec![],
+        long_lived: long_lived(),
         asked: vec![],
         queries: vec![
             query(

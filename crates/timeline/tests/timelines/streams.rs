@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use weir_timeline::{Bounds, Joiner, LongKind, Statistics, Unjoinable};
 use weir_wire::socket::{HTTP2, SocketOpen};
-use weir_wire::stream::{END_HEADERS, END_STREAM, Flow, HeadOf, StreamFrame, StreamHead, frame_type};
+use weir_wire::stream::{CONTROL, END_HEADERS, END_STREAM, Flow, HeadOf, StreamFrame, StreamHead, frame_type};
 use weir_wire::task::{NO_SYSCALL, Switch};
 use weir_wire::{Kind, Record, Slot};
 
@@ -29,7 +29,8 @@ fn frame(time_ns: u64, flow: Flow, stream: u32, kind: u8, sent: bool, position: 
 
 fn head(time_ns: u64, flow: Flow, stream: u32, name: &str) -> Event {
     let (of, name) = (HeadOf::Request, name.to_owned());
-    StreamHead { flow, stream, of, grpc: false, events: false, status: 0, grpc_status: None, name }.write(time_ns, 0)
+    StreamHead { flow, stream, of, grpc: false, events: false, websocket: false, status: 0, grpc_status: None, name }
+        .write(time_ns, 0)
 }
 
 /// A connection from its beginning, in a window of a recording.
@@ -247,7 +248,8 @@ fn streams_that_carry_messages_are_no_responses() {
     let part = |time_ns: u64, stream: u32, sent: bool| frame(time_ns, flow, stream, frame_type::DATA, sent, 0);
     let said = |stream: u32, of: HeadOf, grpc: bool, events: bool| {
         let name = if of == HeadOf::Request { format!("GET /{stream}") } else { String::new() };
-        let head = StreamHead { flow, stream, of, grpc, events, status: 200, grpc_status: None, name };
+        let websocket = false;
+        let head = StreamHead { flow, stream, of, grpc, events, websocket, status: 200, grpc_status: None, name };
         head.write(20_000_000, 0)
     };
     let mut events = opening();
@@ -284,4 +286,91 @@ fn streams_that_carry_messages_are_no_responses() {
         .map(|one| (one.kind, &*one.name, one.received.count, one.sent.count, one.sent.between_ns))
         .collect();
     assert_eq!(long, [(LongKind::Events, "GET /1", 0, 2, 6_000), (LongKind::Grpc, "GET /5", 2, 1, 0)]);
+}
+
+/// A connection ends.
+fn closed(time_ns: u64) -> Event {
+    let (kind, a, b) = (Kind::SocketState as u16, u64::from(SOCKET), 1 | 7 << 8);
+    (Record { time_ns, kind, a, b, ..Record::default() }, Vec::new())
+}
+
+/// What streams, ends as a rule with its client's giving it up; what does not, was given up.
+#[test]
+fn streams_that_carry_messages_may_be_given_up() {
+    let flow = Flow::Socket(SOCKET);
+    let head = |stream: u32, of: HeadOf, [grpc, events, websocket]: [bool; 3], status: u16| {
+        let name = if of == HeadOf::Request { format!("GET /{stream}") } else { String::new() };
+        let head = StreamHead { flow, stream, of, grpc, events, websocket, status, grpc_status: None, name };
+        head.write(20_000_000, 0)
+    };
+    let asked = |stream: u32, told: [bool; 3]| head(stream, HeadOf::Request, told, 0);
+    let given = |stream: u32, status: u16, events: bool| head(stream, HeadOf::Response, [false, events, false], status);
+    let ping = |time_ns: u64, stream: u32| {
+        let (record, slots) = frame(time_ns, flow, stream, frame_type::DATA, true, 0);
+        let told = StreamFrame::read(&record).expect("a frame");
+        (StreamFrame { frame_flags: CONTROL, ..told }.write(time_ns, 0), slots)
+    };
+    let mut events = opening();
+    events.extend([at_socket(2_000, Kind::SocketReady, 0, 144), at_socket(2_100, Kind::SocketRecv, HTTP2, 144)]);
+    for (number, stream) in [1, 3, 5, 7, 9].into_iter().enumerate() {
+        events.push(frame(2_101 + number as u64, flow, stream, frame_type::HEADERS, false, 24 + 20 * number as u32));
+    }
+    for (at_ns, stream) in [(3_000, 1), (3_001, 3), (3_002, 5), (3_003, 7), (4_000, 3), (4_001, 5), (4_002, 7)] {
+        events.push(frame(at_ns, flow, stream, frame_type::DATA, true, 0));
+        events.push(at_socket(at_ns, Kind::SocketSend, 0, at_ns));
+    }
+    events.extend([ping(5_000, 7), at_socket(5_001, Kind::SocketSend, 0, 5_001)]);
+    // One of the client's, one of the server's, and the end of the connection.
+    events.extend([1, 3].map(|stream| frame(6_000, flow, stream, frame_type::RST_STREAM, false, 200)));
+    events.push(frame(6_100, flow, 5, frame_type::RST_STREAM, true, 0));
+    events.push(closed(7_000));
+    events.extend([asked(1, [false; 3]), given(1, 200, false), asked(3, [false; 3]), given(3, 200, true)]);
+    events.extend([asked(5, [true, false, false]), given(5, 200, false)]);
+    // A WebSocket that was taken up, and one that was refused.
+    events.extend([
+        asked(7, [false, false, true]),
+        given(7, 200, false),
+        asked(9, [false, false, true]),
+        given(9, 403, false),
+    ]);
+    let (told, statistics) = told(events);
+    assert!(told.is_empty(), "{told:?}");
+    let long: Vec<_> =
+        statistics.long_lived.iter().map(|one| (one.kind, &*one.name, one.open, one.sent.count)).collect();
+    let expected =
+        [(LongKind::WebSocket, "GET /7", 0, 2), (LongKind::Events, "GET /3", 0, 2), (LongKind::Grpc, "GET /5", 0, 2)];
+    assert_eq!(long, expected);
+    assert_eq!(statistics.exchanges.streams_reset, 2);
+}
+
+/// A response of HTTP/1.1 in events: in the clear its socket is told, through TLS the task's next send tells it.
+#[test]
+fn events_of_http1_are_told_by_what_carries_them() {
+    let event = |time_ns: u64, flow: Flow| frame(time_ns, flow, 0, frame_type::EVENT, true, 0);
+    for flow in [Flow::Socket(SOCKET), Flow::Tls(0)] {
+        let mut events = opening();
+        events.extend([
+            at_socket(2_000, Kind::SocketReady, 0, 100),
+            at_socket(2_100, Kind::SocketRecv, 0, 100),
+            at_socket(2_200, Kind::SocketSend, 0, 80),
+            event(5_000, flow),
+            at_socket(5_010, Kind::SocketSend, 0, 91),
+            event(9_000, flow),
+            at_socket(9_010, Kind::SocketSend, 0, 102),
+            // The end of the content is no event.
+            at_socket(9_100, Kind::SocketSend, 0, 107),
+            // A response in which one looks like an event, and only one, is a response.
+            at_socket(12_000, Kind::SocketReady, 0, 200),
+            at_socket(12_100, Kind::SocketRecv, 0, 200),
+            event(12_300, flow),
+            at_socket(12_310, Kind::SocketSend, 0, 150),
+            closed(15_000),
+        ]);
+        let (told, statistics) = told(events);
+        assert_eq!(told.iter().map(|one| one.1).collect::<Vec<_>>(), [12_000], "{flow:?}");
+        let [long] = statistics.long_lived.as_slice() else { panic!("{:?}", statistics.long_lived) };
+        assert_eq!((long.kind, &*long.name, long.count, long.open), (LongKind::Events, ":80", 1, 0));
+        assert_eq!((long.sent.count, long.sent.bytes, long.sent.between_ns), (2, 22, 4_000));
+        assert_eq!(long.lasted_ns, 7_100);
+    }
 }

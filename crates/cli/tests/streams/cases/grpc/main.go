@@ -3,11 +3,13 @@
 //	grpc serve PORT [CERTIFICATE KEY]
 //	grpc ask PORT COUNT [CERTIFICATE]: half of COUNT about a service that is known, half about one that is not
 //	grpc follow PORT COUNT [CERTIFICATE]: follows one service, whose state the server changes each 20 ms, for COUNT messages
+//	grpc talk PORT COUNT [CERTIFICATE]: asks the service of reflection COUNT times in one call, each after the answer before
 package main
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"sync"
@@ -21,6 +23,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 )
 
@@ -42,6 +46,7 @@ func serve(port string, files []string) {
 	}
 	server, states := grpc.NewServer(options...), health.NewServer()
 	healthpb.RegisterHealthServer(server, states)
+	reflection.Register(server)
 	states.SetServingStatus("known", healthpb.HealthCheckResponse_SERVING)
 	go func() {
 		for turn := 0; ; turn++ {
@@ -52,7 +57,7 @@ func serve(port string, files []string) {
 	check(server.Serve(listener))
 }
 
-func client(port string, files []string) healthpb.HealthClient {
+func client(port string, files []string) *grpc.ClientConn {
 	by := insecure.NewCredentials()
 	if len(files) == 1 {
 		made, err := credentials.NewClientTLSFromFile(files[0], "localhost")
@@ -61,7 +66,7 @@ func client(port string, files []string) healthpb.HealthClient {
 	}
 	connection, err := grpc.NewClient("127.0.0.1:"+port, grpc.WithTransportCredentials(by))
 	check(err)
-	return healthpb.NewHealthClient(connection)
+	return connection
 }
 
 func ask(asked healthpb.HealthClient, count int) {
@@ -97,6 +102,25 @@ func follow(asked healthpb.HealthClient, count int) {
 	time.Sleep(50 * time.Millisecond)
 }
 
+func talk(asked reflectionpb.ServerReflectionClient, count int) {
+	stream, err := asked.ServerReflectionInfo(context.Background())
+	check(err)
+	for turn := 0; turn < count; turn++ {
+		check(stream.Send(&reflectionpb.ServerReflectionRequest{
+			MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{},
+		}))
+		answer, err := stream.Recv()
+		check(err)
+		if len(answer.GetListServicesResponse().GetService()) == 0 {
+			check(fmt.Errorf("no services: %v", answer))
+		}
+	}
+	check(stream.CloseSend())
+	if _, err := stream.Recv(); err != io.EOF {
+		check(fmt.Errorf("no end: %v", err))
+	}
+}
+
 func main() {
 	what, port, rest := os.Args[1], os.Args[2], os.Args[3:]
 	if what == "serve" {
@@ -105,9 +129,13 @@ func main() {
 	}
 	count, err := strconv.Atoi(rest[0])
 	check(err)
-	if what == "ask" {
-		ask(client(port, rest[1:]), count)
-	} else {
-		follow(client(port, rest[1:]), count)
+	connection := client(port, rest[1:])
+	switch what {
+	case "ask":
+		ask(healthpb.NewHealthClient(connection), count)
+	case "follow":
+		follow(healthpb.NewHealthClient(connection), count)
+	case "talk":
+		talk(reflectionpb.NewServerReflectionClient(connection), count)
 	}
 }
