@@ -11,7 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   weir export runs/a --perfetto a.pftrace
       for https://ui.perfetto.dev: requests with their parts, CPUs, threads,
-      and arrows from requests to the threads that served them
+      objects, and arrows from requests to threads and from who asks to what
   weir export runs/a --chrome a.json
       the same for chrome://tracing and tools that read its format
   weir export runs/a --csv folder
@@ -145,10 +145,12 @@ fn write(args: &Args, tables: &[&'static Table]) -> Result<String, ExportError> 
             (file, chrome(&mut queries, file)?)
         }
     };
-    let Charted { requests, parts, turns, waits, crowded } = told;
+    let Charted { requests, parts, turns, waits, interactions, left_out, crowded } = told;
     let crowded = if crowded > 0 { format!(", {crowded} of them on a shared track") } else { String::new() };
+    let left_out = if left_out > 0 { format!(", {left_out} more without a track") } else { String::new() };
     Ok(format!(
-        "{}: {requests} requests{crowded}, {parts} parts, {turns} turns on CPUs, {waits} waits\n",
+        "{}: {requests} requests{crowded}, {parts} parts, {turns} turns on CPUs, {waits} waits, {interactions} \
+         interactions{left_out}\n",
         file.display()
     ))
 }

@@ -6,6 +6,7 @@ use crate::exact::Collecting;
 use crate::files::{WAITS, states_file, tile_file, write};
 use crate::follow::{Doing, Follow, Sink};
 use crate::locks::{Sweeps, Waited};
+use crate::objects::ObjectChart;
 use crate::place::Places;
 use crate::tile::{Filling, lane_of};
 use serde::Deserialize;
@@ -61,6 +62,9 @@ type Cached = ((i32, u64), Arc<[u8]>);
 /// The tiles of a run.
 #[derive(Debug)]
 pub struct RunTiles {
+    run: PathBuf,
+    /// The objects, once they were asked for.
+    objects: Option<ObjectChart>,
     directory: PathBuf,
     whole: Whole,
     whole_json: Vec<u8>,
@@ -95,7 +99,7 @@ impl RunTiles {
         let kept = derived.join(&name);
         let known = fs::read(kept.join(WHOLE)).ok().and_then(|json| Some((serde_json::from_slice(&json).ok()?, json)));
         if let Some((whole, whole_json)) = known {
-            return Ok(Self::of(kept, whole, whole_json, places, None));
+            return Ok(Self::of((run, kept), whole, whole_json, places, None));
         }
         let _may_be_read_only = fs::create_dir(&derived);
         let temporary =
@@ -109,23 +113,52 @@ impl RunTiles {
         if temporary.path().parent() == Some(&derived) && fs::rename(temporary.path(), &kept).is_ok() {
             // What was moved is not there any more to be removed.
             let _moved = temporary.keep();
-            return Ok(Self::of(kept, whole, whole_json, places, None));
+            return Ok(Self::of((run, kept), whole, whole_json, places, None));
         }
-        Ok(Self::of(temporary.path().to_owned(), whole, whole_json, places, Some(temporary)))
+        Ok(Self::of((run, temporary.path().to_owned()), whole, whole_json, places, Some(temporary)))
     }
 
-    fn of(directory: PathBuf, whole: Whole, whole_json: Vec<u8>, places: Places, temporary: Option<TempDir>) -> Self {
+    fn of(
+        (run, directory): (&Path, PathBuf),
+        whole: Whole,
+        whole_json: Vec<u8>,
+        places: Places,
+        temporary: Option<TempDir>,
+    ) -> Self {
         let cache = VecDeque::new();
         // Without the file the lanes of locks are as the coarser tiles tell them.
         let waits = fs::read(directory.join(WAITS)).ok().and_then(|json| serde_json::from_slice(&json).ok());
         let waits = waits.unwrap_or_default();
-        Self { directory, whole, whole_json, places, waits, cache, cached_bytes: 0, _temporary: temporary }
+        Self {
+            run: run.to_owned(),
+            objects: None,
+            directory,
+            whole,
+            whole_json,
+            places,
+            waits,
+            cache,
+            cached_bytes: 0,
+            _temporary: temporary,
+        }
     }
 
     /// What is known of the whole run, as JSON: its tasks, classes, slowest requests, and the numbers of its tiles.
     #[must_use]
     pub fn whole_json(&self) -> &[u8] {
         &self.whole_json
+    }
+
+    /// The objects of the run; the first time the run is read once more, and they stay in memory.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn objects(&mut self) -> Result<&ObjectChart, OpenError> {
+        let chart = match self.objects.take() {
+            Some(chart) => chart,
+            None => ObjectChart::open(&self.run, &mut |_| true)?,
+        };
+        Ok(self.objects.insert(chart))
     }
 
     /// A tile as JSON: `exact` in it tells whether it holds single events or buckets.
