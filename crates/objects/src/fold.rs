@@ -443,7 +443,7 @@ impl Framework {
         };
         self.verbs[usize::from(event.interaction)][2] += u64::from(done);
         let is_cued = pattern == Pattern::TimerCued || pattern == Pattern::ForkJoin;
-        self.counts.finishes_unaccepted += u64::from(!done && !is_cued);
+        self.counts.finishes_unaccepted += u64::from(!done && !is_cued && !event.asked);
     }
 
     fn close(&mut self, key: (u16, ObjectId), at_ns: u64) -> bool {

@@ -114,10 +114,12 @@ impl Names {
             "disk" => &[NAMED_DEVICE],
             "interrupt" => &[NAMED_INTERRUPT],
             "lock" => &[NAMED_FUNCTION, NAMED_FILE],
+            "file" => &[NAMED_FILE],
             _ => &[],
         };
         let named = flags.iter().find_map(|flags| self.keys.get(&(*flags, number)));
-        let plain = || if class == "lock" || class == "futex" { format!("{number:#x}") } else { number.to_string() };
+        let plain =
+            || if ["lock", "futex", "file"].contains(&class) { format!("{number:#x}") } else { number.to_string() };
         named.map_or_else(plain, |name| self.texts.text(u64::from(*name)).to_owned())
     }
 }
