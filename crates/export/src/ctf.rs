@@ -82,13 +82,13 @@ pub fn ctf(queries: &mut Queries, folder: &Path) -> Result<Traced, ExportError> 
         others: BTreeMap::new(),
         told: Traced::default(),
     };
-    let mut outcome = Ok(());
+    let mut outcome: io::Result<()> = Ok(());
     let sql = "SELECT at_ns, kind, source, lane, flags, a, b FROM events";
     queries.ask(sql, &mut |_| {}, &mut |row| {
         outcome = trace.event(row);
         outcome.is_ok()
     })?;
-    outcome.map_err(wrong)?;
+    std::mem::replace(&mut outcome, Ok(())).map_err(wrong)?;
     // Of a request to a disk one event tells the end and the time that it took: the begins lie in an order of their own.
     let sql = "SELECT at_ns - (b & 1099511627775), a, b, flags FROM events WHERE kind = 'disk_request'
         ORDER BY at_ns - (b & 1099511627775), at_ns";
