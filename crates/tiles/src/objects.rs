@@ -326,6 +326,8 @@ impl ObjectChart {
             };
             // Any task has a CPU; those that take part in more tell more.
             let is_telling = line.class != "task" || !line.asked_in.is_empty();
+            // What was asked for without a number, and never had, is none of its class in particular.
+            let is_telling = is_telling && (line.id.number().is_some() || line.asks > 0 || line.accepts > 0);
             if *so_far < most && is_telling && chosen.len() < MOST_CHOSEN / 2 {
                 chosen.push(line.line);
                 *so_far += 1;

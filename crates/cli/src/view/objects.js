@@ -84,6 +84,7 @@ export function row(drawing, own, tile, begin, end) {
       bar(one.requested, one.accepted, ASKED, ASKED_HIGH, drawing.part("wait_lock"), one);
       const busy = bar(one.accepted, one.finished, BUSY, BUSY_HIGH, colour(drawing, one.requester), one);
       if (busy) named(drawing, one.requester, ...busy, y + BUSY + BUSY_HIGH / 2);
+      if (one.requested >= 0 && one.accepted < 0) bar(one.requested, one.requested, ASKED, ASKED_HIGH, drawing.colours.ink, one);
       if (one.accepted >= 0 && one.finished < 0) bar(one.accepted, one.accepted, BUSY, BUSY_HIGH, drawing.colours.ink, one);
     }
     if (one.requester === own.id) {
@@ -104,7 +105,8 @@ function named(drawing, line, x, width, middle) {
   const object = drawing.view.choice.lines.get(line);
   if (!object || width < 44) return;
   const { context } = drawing;
-  context.fillStyle = drawing.dark ? "#fff" : "#000";
+  const on_accent = object.class === "client" || object.class === "external";
+  context.fillStyle = drawing.dark === on_accent ? "#000" : "#fff";
   context.textAlign = "left";
   const text = object.name;
   if (context.measureText(text).width + 8 < width) context.fillText(text, x + 4, middle);
