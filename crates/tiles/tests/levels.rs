@@ -3,7 +3,7 @@
 // scripts/test: serves
 
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use tempfile::TempDir;
 use weir_testkit::seeded::Choice;
@@ -345,16 +345,22 @@ fn interactions_are_told_one_by_one_where_they_are_few() {
     let ran = written(folder.path(), 300, 4);
     let (chart, lines) = chart(folder.path());
     let line = lines[&("cpu".to_owned(), "1".to_owned())];
-    let tile = tile_of(&chart, 0, 0, &[line, line, u32::MAX]);
-    assert_eq!(tile["exact"], true);
-    let numbers: Vec<i64> = serde_json::from_value(tile["happened"].clone()).expect("numbers");
-    let told: Vec<(i64, i64)> = numbers.chunks_exact(6).map(|one| (one[4], one[5])).collect();
-    let end_ns = tile["bucket_ns"].as_u64().expect("a width") * u64::from(BUCKETS);
-    let of_cpu: Vec<_> = ran.iter().filter(|one| one.0 == 1 && one.2 < end_ns).collect();
-    let whole = told.iter().filter(|(accepted, finished)| *accepted >= 0 && *finished >= 0);
-    let known = whole.filter(|(from, to)| of_cpu.iter().any(|one| (one.2, one.3) == (*from as u64, *to as u64)));
-    assert!(known.count() + 2 >= of_cpu.len() && of_cpu.len() > 10, "{told:?}: {of_cpu:?}");
-    assert!(numbers.chunks_exact(6).all(|one| one[2] == i64::from(line)));
+    let last_ns = ran.iter().filter(|one| one.0 == 1).map(|one| one.2).max().unwrap_or(0);
+    for index in 0..4 {
+        let tile = tile_of(&chart, 0, index, &[line, line, u32::MAX]);
+        assert_eq!(tile["exact"], true);
+        let numbers: Vec<i64> = serde_json::from_value(tile["happened"].clone()).expect("numbers");
+        let whole = numbers.chunks_exact(6).filter(|one| one[4] >= 0 && one[5] >= 0);
+        let told: BTreeSet<(u64, u64)> = whole.map(|one| (one[4] as u64, one[5] as u64)).collect();
+        let width_ns = tile["bucket_ns"].as_u64().expect("a width") * u64::from(BUCKETS);
+        let (from_ns, to_ns) = (index * width_ns, (index + 1) * width_ns);
+        // All that reach into the tile, though they began before it; a wait for the CPU may do so where the turn does not.
+        let within = |one: &&Ran| one.0 == 1 && one.2 < to_ns && one.3 >= from_ns && one.2 < last_ns;
+        let own: BTreeSet<(u64, u64)> = ran.iter().filter(within).map(|one| (one.2, one.3)).collect();
+        assert!(own.len() > 10 && own.is_subset(&told), "tile {index}: {own:?} of {told:?}");
+        assert!(told.len() <= own.len() + 4, "tile {index}: {told:?} of {own:?}");
+        assert!(numbers.chunks_exact(6).all(|one| one[2] == i64::from(line)));
+    }
     for (level, index) in [(0, 1 << 40), (40, 0), (-40, 0), (i32::MIN, 0)] {
         let missing = chart.tile(level, index, &[line]);
         assert!(matches!(missing, Err(TileError::Missing { .. })), "{level}/{index}: {missing:?}");
