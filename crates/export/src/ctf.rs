@@ -351,7 +351,7 @@ impl Trace {
         let text =
             |text: &str| text.replace(|letter: char| letter == '"' || letter == '\\' || letter.is_control(), "?");
         let hex: Vec<String> = self.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-        let uuid = [&hex[..4], &hex[4..6], &hex[6..8], &hex[8..10], &hex[10..]].map(|piece| piece.concat()).join("-");
+        let uuid = [&hex[..4], &hex[4..6], &hex[6..8], &hex[8..10], &hex[10..]].map(<[String]>::concat).join("-");
         let mut told = format!(
             "/* CTF 1.8 */\n\n{TYPES}\ntrace {{\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"{uuid}\";\n\tbyte_order = le;\n\
              \tpacket.header := struct {{\n\t\tuint32_t magic;\n\t\tuint8_t uuid[16];\n\t\tuint32_t stream_id;\n\t}};\n}};\n\n\

@@ -46,7 +46,7 @@ mod requests;
 mod run_tiles;
 mod tile;
 
-pub use error::OpenError;
+pub use error::{OpenError, TileError};
 pub use exact::ExactTile;
 pub use follow::{Doing, Follow, Sink};
 pub use lane::{Entry, Lane, LaneBuilder};
@@ -54,5 +54,5 @@ pub use locks::{Holders, LockFollow, LockLine, Waited};
 pub use objects::{MOST_CHOSEN, ObjectChart};
 pub use place::Places;
 pub use requests::{Slow, SlowStep};
-pub use run_tiles::{RunTiles, TileError};
+pub use run_tiles::RunTiles;
 pub use tile::{BUCKETS, FINER, Tile};

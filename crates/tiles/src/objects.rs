@@ -1,11 +1,10 @@
 //! The time chart of any objects (Fig. 5 of Horikawa 2000): who was busy when, who waited, and who asked whom.
 
-use crate::OpenError;
 use crate::build::{level_0_bucket_ns, tile_ns};
 use crate::lane::LaneBuilder;
 use crate::place::Places;
-use crate::run_tiles::TileError;
 use crate::tile::{BUCKETS, flat};
+use crate::{OpenError, TileError};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::cmp::Reverse;

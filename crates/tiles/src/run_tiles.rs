@@ -1,6 +1,5 @@
 //! The tiles of a run: kept ones from their files, finer ones from the segments.
 
-use crate::OpenError;
 use crate::build::{Whole, build, tile_ns};
 use crate::exact::Collecting;
 use crate::files::{WAITS, states_file, tile_file, write};
@@ -9,6 +8,7 @@ use crate::locks::{Sweeps, Waited};
 use crate::objects::ObjectChart;
 use crate::place::Places;
 use crate::tile::{Filling, lane_of};
+use crate::{OpenError, TileError};
 use serde::Deserialize;
 use std::collections::VecDeque;
 use std::fs;
@@ -17,8 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
-use thiserror::Error;
-use weir_trace::{ReadError, RunReader, Source};
+use weir_trace::{RunReader, Source};
 use weir_wire::Kind;
 use weir_wire::client::ClientRequest;
 use weir_wire::socket::{END_OF_STREAM, ERROR};
@@ -31,30 +30,6 @@ const CACHE_BYTES: usize = 64 << 20;
 const PART_IS_OLD: Duration = Duration::from_secs(86_400);
 /// A request is looked for so long after a window in which it may have begun, nanoseconds.
 const LONGEST_LOOK_NS: u64 = 10_000_000_000;
-
-/// Why there is no such tile.
-#[derive(Debug, Error)]
-pub enum TileError {
-    /// The run does not reach there, or there is no such level.
-    #[error("the run has no tile {index} of level {level}")]
-    Missing {
-        /// The level.
-        level: i32,
-        /// The tile's number in it.
-        index: u64,
-    },
-    /// A segment could not be read any more.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// A kept tile could not be read.
-    #[error("{path}: cannot be read: {source}; remove the folder, and it is made anew")]
-    Kept {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-}
 
 /// A tile in memory, by level and number.
 type Cached = ((i32, u64), Arc<[u8]>);

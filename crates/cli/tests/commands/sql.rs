@@ -266,11 +266,11 @@ fn a_trace_of_chrome_is_json_with_the_same_slices() {
 /// The scheduler's, tasks' and disks' events of a run, a line each: when and where, who, and what of it a kernel's
 /// tracepoint tells.
 fn kernels_events(run: &Path) -> Vec<String> {
-    // A frozen task is told as one that ended, and of a soft interrupt it is not told whose it was. A task that is made
-    // and a request that a disk has are told without their sort.
+    // A frozen task is told as one that ended, and of a soft interrupt it is not told whose it was. Of a task that is
+    // made its sort is not told, and of a request to a disk whether it reads or writes alone.
     let sql = "SELECT (SELECT begin_monotonic_ns FROM run) + at_ns AS at_ns, lane, kind, a,
             CASE kind WHEN 'sched_switch' THEN CASE b & 255 WHEN 16 THEN 32 ELSE b & 255 END ELSE b END AS b,
-            CASE WHEN kind = 'fork' THEN 0 WHEN kind = 'disk_request' THEN min(flags, 3) WHEN kind <> 'sched_waking'
+            CASE WHEN kind = 'fork' THEN 0 WHEN kind = 'disk_request' AND flags > 1 THEN 3 WHEN kind <> 'sched_waking'
                 THEN flags WHEN flags & 4 = 0 THEN 0 WHEN flags & 2 THEN 7 ELSE flags & 5 END AS flags
         FROM events WHERE kind IN ('sched_switch', 'sched_waking', 'fork', 'exec', 'exit', 'disk_request')
         ORDER BY 1, 2, 3, 4, 5";

@@ -132,18 +132,23 @@ fn the_viewer_zooms_from_the_whole_run_to_single_events() {
     assert_eq!(browser.errors(), &[] as &[String]);
 }
 
-/// What is said of the rows of objects, each once.
-const SAID_OF_OBJECTS: &str = "(() => {
-    const lanes = document.querySelector('#lanes');
-    const box = lanes.getBoundingClientRect();
-    const said = new Set();
-    for (let x = 160; x < box.width; x += 4) for (let y = 24; y < box.height; y += 4) {
-        lanes.dispatchEvent(new PointerEvent('pointermove', { clientX: box.x + x, clientY: box.y + y, pointerId: 7 }));
-        const hint = document.querySelector('#hint');
-        if (!hint.hidden) said.add(hint.textContent.split(', ')[0]);
-    }
-    return [...said].join('\\n');
-})()";
+/// What is said of the rows of objects, each once, looked at this many pixels apart.
+fn said_of_objects(browser: &mut Browser, apart: u32) -> String {
+    let script = format!(
+        "(() => {{
+        const lanes = document.querySelector('#lanes');
+        const box = lanes.getBoundingClientRect();
+        const said = new Set();
+        for (let x = 160; x < box.width; x += {apart}) for (let y = 26; y < box.height; y += 6) {{
+            lanes.dispatchEvent(new PointerEvent('pointermove', {{ clientX: box.x + x, clientY: box.y + y, pointerId: 7 }}));
+            const hint = document.querySelector('#hint');
+            if (!hint.hidden) said.add(hint.textContent.split(', ')[0]);
+        }}
+        return [...said].join('\\n');
+    }})()"
+    );
+    browser.value(&script).as_str().expect("a text").to_owned()
+}
 
 #[test]
 fn objects_are_charted_with_who_asked_whom() {
@@ -157,8 +162,8 @@ fn objects_are_charted_with_who_asked_whom() {
     let ready = "document.body.dataset.chart === 'objects' && document.body.dataset.ready === 'true'";
     browser.wait_for(ready);
     shoot(&mut browser, "objects-1280-whole", false);
-    let far = browser.value(SAID_OF_OBJECTS);
-    assert!(far.as_str().is_some_and(|said| said.contains("apache2 (") && said.contains("cpu ")), "{far}");
+    let far = said_of_objects(&mut browser, 48);
+    assert!(far.contains("apache2 (") && far.contains("cpu "), "{far}");
     // One of the slowest requests, until single interactions and their arrows are in sight.
     browser.press("n");
     let arrows = |browser: &mut Browser| {
@@ -169,8 +174,7 @@ fn objects_are_charted_with_who_asked_whom() {
     let found = (0..12).any(|_| arrows(&mut browser) || (browser.press("+"), false).1);
     assert!(found, "no arrows");
     shoot(&mut browser, "objects-1280-close", false);
-    let near = browser.value(SAID_OF_OBJECTS);
-    let near = near.as_str().expect("a text");
+    let near = said_of_objects(&mut browser, 8);
     assert!(near.contains("conversation: client") && near.contains("asks apache2 ("), "{near}");
     assert!(near.contains("cpu: apache2 ("), "{near}");
     // An object that was not chosen gets a row, which the address keeps; a chosen one goes.
