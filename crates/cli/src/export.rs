@@ -3,7 +3,7 @@
 use crate::sql;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use weir_export::{Charted, ExportError, chrome, csv, perfetto, pprof};
+use weir_export::{Charted, ExportError, Traced, chrome, csv, ctf, perfetto, pprof};
 use weir_query::{TABLES, Table};
 use weir_terminal::output;
 
@@ -11,13 +11,16 @@ const EXAMPLES: &str = "\
 Examples:
   weir export runs/a --perfetto a.pftrace
       for https://ui.perfetto.dev: requests with their parts, CPUs, threads,
-      and arrows from requests to the threads that served them
+      objects, and arrows from requests to threads and from who asks to what
   weir export runs/a --chrome a.json
       the same for chrome://tracing and tools that read its format
   weir export runs/a --csv folder
       all tables of `weir sql`, a file each
   weir export runs/a --csv folder --table requests --table parts
       these tables alone
+  weir export runs/a --ctf trace
+      its events in CTF 1.8 for babeltrace2 and Trace Compass; the scheduler's,
+      the tasks' and the disks' as the kernel names them
   weir export runs/a --pprof a.pb.gz
       sampled stacks for `go tool pprof` and its kin
   weir export runs/a --parquet lake
@@ -30,7 +33,7 @@ Folded stacks are written by `weir explain RUN --folded FILE`, spans by
 Exit status: 0 if it was written, 1 if not, 2 for wrong usage, 130 if it was
 stopped.";
 
-/// Write a recorded run for other tools: CSV, Perfetto, Chrome, pprof, Parquet
+/// Write a recorded run for other tools: CSV, Perfetto, Chrome, CTF, pprof, Parquet
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, group = clap::ArgGroup::new("to").required(true))]
 pub(crate) struct Args {
@@ -43,7 +46,7 @@ pub(crate) struct Args {
     csv: Option<PathBuf>,
 
     /// Only this table [default: all]
-    #[arg(long = "table", value_name = "NAME", conflicts_with_all = ["perfetto", "chrome", "pprof"])]
+    #[arg(long = "table", value_name = "NAME", conflicts_with_all = ["perfetto", "chrome", "ctf", "pprof"])]
     tables: Vec<String>,
 
     /// Add the tables to this data set of Parquet files
@@ -57,6 +60,10 @@ pub(crate) struct Args {
     /// Write a trace in Chrome's format
     #[arg(long, value_name = "FILE", group = "to")]
     chrome: Option<PathBuf>,
+
+    /// Write the events in CTF 1.8 into this new folder
+    #[arg(long, value_name = "DIR", group = "to")]
+    ctf: Option<PathBuf>,
 
     /// Write sampled stacks as a profile of pprof
     #[arg(long, value_name = "FILE", group = "to")]
@@ -133,6 +140,14 @@ fn write(args: &Args, tables: &[&'static Table]) -> Result<String, ExportError> 
         let file = |table: &str| folder.join(format!("{table}.csv"));
         return Ok(written.iter().map(|one| format!("{}: {} rows\n", file(one.table).display(), one.rows)).collect());
     }
+    if let Some(folder) = &args.ctf {
+        let Traced { events, named, streams, left_out } = ctf(&mut queries, folder)?;
+        let left_out = if left_out > 0 { format!(", {left_out} left out") } else { String::new() };
+        let folder = folder.display();
+        return Ok(format!(
+            "{folder}: {events} events in {streams} streams, {named} as the kernel has them{left_out}\n"
+        ));
+    }
     if let Some(file) = &args.pprof {
         let told = pprof(&mut queries, file)?;
         let left_out = if told.left_out > 0 { format!(", {} stacks left out", told.left_out) } else { String::new() };
@@ -145,10 +160,12 @@ fn write(args: &Args, tables: &[&'static Table]) -> Result<String, ExportError> 
             (file, chrome(&mut queries, file)?)
         }
     };
-    let Charted { requests, parts, turns, waits, crowded } = told;
+    let Charted { requests, parts, turns, waits, interactions, left_out, crowded } = told;
     let crowded = if crowded > 0 { format!(", {crowded} of them on a shared track") } else { String::new() };
+    let left_out = if left_out > 0 { format!(", {left_out} more without a track") } else { String::new() };
     Ok(format!(
-        "{}: {requests} requests{crowded}, {parts} parts, {turns} turns on CPUs, {waits} waits\n",
+        "{}: {requests} requests{crowded}, {parts} parts, {turns} turns on CPUs, {waits} waits, {interactions} \
+         interactions{left_out}\n",
         file.display()
     ))
 }

@@ -4,13 +4,16 @@ use super::from_sockets::window_end_ns;
 use super::proc_side::ProcSide;
 use weir_measure::slices::SliceFold;
 use weir_measure::usage::{UsageFold, Verb};
+use weir_objects::{Abstraction, Table};
 use weir_report::ServerCpu;
-use weir_timeline::{Joiner, Object, abstract_events};
+use weir_timeline::Joiner;
 use weir_trace::Source;
 use weir_wire::{Kind, Record, Slot};
 
 /// Tasks whose use of the CPUs is followed at a time.
 const MOST_TASKS: usize = 1 << 16;
+/// The interaction of tasks and CPUs, as the table of objects calls it.
+const CPU: &str = "cpu";
 /// What a slice of time sums up.
 const USED: usize = 0;
 const WAITED: usize = 1;
@@ -19,6 +22,7 @@ const EVENTS: usize = 3;
 
 /// The fold.
 pub(super) struct ServerSide {
+    abstraction: Abstraction,
     cpus: UsageFold,
     slices: SliceFold<4>,
     sampled: ProcSide,
@@ -26,7 +30,12 @@ pub(super) struct ServerSide {
 
 impl ServerSide {
     pub(super) fn new() -> Self {
-        Self { cpus: UsageFold::new(MOST_TASKS), slices: SliceFold::default(), sampled: ProcSide::default() }
+        Self {
+            abstraction: Abstraction::new(&Table::ours(), &[CPU]),
+            cpus: UsageFold::new(MOST_TASKS),
+            slices: SliceFold::default(),
+            sampled: ProcSide::default(),
+        }
     }
 
     /// Takes a record of tasks and CPUs; the joiner follows clients and connections.
@@ -43,9 +52,11 @@ impl ServerSide {
         if let Some(edge_ns) = window_end_ns(record) {
             self.pause(joiner, edge_ns);
         }
-        abstract_events(record, payload, |event| {
-            if let (Object::Task(pid), Object::Cpus) = (event.requester, event.object) {
-                self.event(joiner, event.verb, pid, event.at_ns);
+        let Self { abstraction, cpus, slices, .. } = self;
+        abstraction.each(record, payload, |event| {
+            let pid = event.requester.number().and_then(|number| u32::try_from(number).ok());
+            if let (Some(pid), Some(verb)) = (pid, verb_of(event.verb)) {
+                used(cpus, slices, joiner, (verb, pid, event.at_ns));
             }
         });
         if record.kind == Kind::Exit as u16 {
@@ -57,16 +68,7 @@ impl ServerSide {
     }
 
     fn event(&mut self, joiner: &Joiner, verb: Verb, pid: u32, at_ns: u64) {
-        let task = u64::from(pid);
-        let before = self.cpus.snapshot(task, 0);
-        self.cpus.push(verb, task, 0, at_ns);
-        // Asked now, not at the end: a task made for one connection is forgotten by then.
-        if joiner.serves(pid) {
-            let after = self.cpus.snapshot(task, 0);
-            self.slices.push(at_ns, USED, after.used_ns - before.used_ns);
-            self.slices.push(at_ns, WAITED, after.waited_ns - before.waited_ns);
-            self.slices.push(at_ns, SWITCHES, after.accepts - before.accepts);
-        }
+        used(&mut self.cpus, &mut self.slices, joiner, (verb, pid, at_ns));
     }
 
     /// A window ends: what a task had counts up to here, and what it does until the next window is not known.
@@ -94,6 +96,30 @@ impl ServerSide {
             switches_per_request: sums[SWITCHES] as f64 / requests,
         };
         (cpu, sums[EVENTS])
+    }
+}
+
+/// Adds what an event of a task and the CPUs tells.
+fn used(cpus: &mut UsageFold, slices: &mut SliceFold<4>, joiner: &Joiner, (verb, pid, at_ns): (Verb, u32, u64)) {
+    let task = u64::from(pid);
+    let before = cpus.snapshot(task, 0);
+    cpus.push(verb, task, 0, at_ns);
+    // Asked now, not at the end: a task made for one connection is forgotten by then.
+    if joiner.serves(pid) {
+        let after = cpus.snapshot(task, 0);
+        slices.push(at_ns, USED, after.used_ns - before.used_ns);
+        slices.push(at_ns, WAITED, after.waited_ns - before.waited_ns);
+        slices.push(at_ns, SWITCHES, after.accepts - before.accepts);
+    }
+}
+
+/// The verb of the formulas; none for what no rule of CPUs says.
+fn verb_of(verb: weir_objects::Verb) -> Option<Verb> {
+    match verb {
+        weir_objects::Verb::Request => Some(Verb::Request),
+        weir_objects::Verb::Accept => Some(Verb::Accept),
+        weir_objects::Verb::Finish => Some(Verb::Finish),
+        _ => None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! A run as tracks of slices, for viewers of time lines: requests with their parts, CPUs, threads.
+//! A run as tracks of slices, for viewers of time lines: requests with their parts, CPUs, threads, objects.
 
 use crate::error::ExportError;
 use std::cmp::Reverse;
@@ -8,6 +8,10 @@ use weir_query::{Cell, Queries};
 
 /// Requests at a time that get a track of their own; further ones share the last one.
 const MOST_LANES: usize = 4096;
+/// Tracks of objects; what objects beyond them do is counted only.
+const MOST_OBJECTS: usize = 1 << 14;
+/// Arrows of interactions have numbers from here on, those of requests below.
+const FIRST_INTERACTION: u64 = 1 << 40;
 
 /// A track: a group of tracks, or a line within one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,6 +33,10 @@ pub enum Track {
         /// Its own number.
         pid: u32,
     },
+    /// All objects.
+    Objects,
+    /// What an object did: it has several tracks if it does several things at a time.
+    Object(u32),
     /// What a thread did for requests.
     Serving {
         /// Its process.
@@ -44,9 +52,10 @@ impl Track {
     pub fn group(self) -> Option<Self> {
         match self {
             Self::Lane(_) => Some(Self::Requests),
+            Self::Object(_) => Some(Self::Objects),
             Self::Cpu(_) => Some(Self::Cpus),
             Self::Thread { process, .. } | Self::Serving { process, .. } => Some(Self::Process(process)),
-            Self::Requests | Self::Cpus | Self::Process(_) => None,
+            Self::Requests | Self::Cpus | Self::Objects | Self::Process(_) => None,
         }
     }
 }
@@ -66,9 +75,9 @@ pub struct Slice<'a> {
     pub to_ns: u64,
     /// What else is known of it.
     pub arguments: &'a [(&'static str, Cell<'a>)],
-    /// The request that it is a step of, by which arrows are drawn; 0 for none.
+    /// The request or interaction that it is a step of, by which arrows are drawn; 0 for none.
     pub flow: u64,
-    /// Whether the request goes on from here to others.
+    /// Whether it goes on from here to others.
     pub is_first: bool,
 }
 
@@ -107,6 +116,10 @@ pub struct Charted {
     pub turns: u64,
     /// Waits of threads.
     pub waits: u64,
+    /// Interactions of objects, but for those of tasks with CPUs, which are the turns.
+    pub interactions: u64,
+    /// Interactions with objects beyond those that have tracks.
+    pub left_out: u64,
     /// Requests beyond the most at a time: they share a track, and may be drawn over each other.
     pub crowded: u64,
 }
@@ -126,6 +139,7 @@ pub(crate) fn tell(
     turns(queries, chart, &processes, begin_ns, &mut told).map_err(|error| error.or(wrong))?;
     waits(queries, chart, &processes, begin_ns, &mut told).map_err(|error| error.or(wrong))?;
     requests(queries, chart, &processes, begin_ns, &mut told).map_err(|error| error.or(wrong))?;
+    interactions(queries, chart, &processes, begin_ns, &mut told).map_err(|error| error.or(wrong))?;
     Ok(told)
 }
 
@@ -394,6 +408,88 @@ fn requests(
         chart.end(&before.slice(&[])).map_err(Wrong::Output)?;
     }
     Ok(())
+}
+
+/// The tracks of objects.
+#[derive(Debug, Default)]
+struct Objects {
+    /// By class and name: its lanes, and the tracks of these.
+    lanes: BTreeMap<(String, String), (Lanes, Vec<u32>)>,
+    tracks: u32,
+}
+
+impl Objects {
+    /// The track on which an object does something in this time, made if there is none; none if there are too many.
+    fn track(
+        &mut self,
+        chart: &mut dyn Chart,
+        (class, name): (&str, &str),
+        (from_ns, to_ns): (u64, u64),
+    ) -> io::Result<Option<Track>> {
+        let (lanes, tracks) = self.lanes.entry((class.to_owned(), name.to_owned())).or_default();
+        // What has no length would share its lane with what begins then.
+        let Some((lane, _)) = lanes.take(from_ns, to_ns.max(from_ns + 1)) else { return Ok(None) };
+        while tracks.len() <= lane as usize {
+            if self.tracks as usize >= MOST_OBJECTS {
+                return Ok(None);
+            }
+            if self.tracks == 0 {
+                chart.track(Track::Objects, "objects")?;
+            }
+            let title = if class == name { class.to_owned() } else { format!("{class} {name}") };
+            chart.track(Track::Object(self.tracks), &title)?;
+            tracks.push(self.tracks);
+            self.tracks += 1;
+        }
+        Ok(tracks.get(lane as usize).map(|track| Track::Object(*track)))
+    }
+}
+
+/// Interactions: on the object's track from the request to the finish, and within it from the accept on, with an arrow
+/// from who asked.
+fn interactions(
+    queries: &mut Queries,
+    chart: &mut dyn Chart,
+    processes: &BTreeMap<u32, u32>,
+    begin_ns: u64,
+    told: &mut Charted,
+) -> Result<(), Wrong> {
+    let mut objects = Objects::default();
+    let sql = "SELECT at_ns, coalesce(finished_ns, accepted_ns, requested_ns) - at_ns, interaction,
+            requester_class, requester_id, requester, object_class, object, accepted_ns, used_ns
+        FROM interactions WHERE pattern <> 'cpu' ORDER BY at_ns, interaction, object_class, object, requester";
+    each(queries, sql, |row| {
+        let (from_ns, to_ns) = times(row.first(), row.get(1), begin_ns);
+        let place = (words(row.get(6)), words(row.get(7)));
+        let Some(track) = objects.track(chart, place, (from_ns, to_ns))? else {
+            told.left_out += 1;
+            return Ok(());
+        };
+        told.interactions += 1;
+        let flow = FIRST_INTERACTION + told.interactions;
+        let (interaction, requester) = (words(row.get(2)), words(row.get(5)));
+        let pid = number(row.get(4));
+        let process = processes.get(&pid).filter(|_| words(row.get(3)) == "task");
+        if let Some(process) = process {
+            let (track, name) = (Track::Thread { process: *process, pid }, format!("asks: {interaction}"));
+            let arguments = [("object", Cell::Text(place.1))];
+            let (category, arguments) = ("asks", &arguments);
+            let to_ns = from_ns;
+            whole(chart, &Slice { track, name: &name, category, from_ns, to_ns, arguments, flow, is_first: true })?;
+        }
+        let name = format!("{interaction} for {requester}");
+        let arguments = [("requester", Cell::Text(requester))];
+        let (category, flow) = ("interaction", if process.is_some() { flow } else { 0 });
+        let arguments = &arguments;
+        let slice = Slice { track, name: &name, category, from_ns, to_ns, arguments, flow, is_first: false };
+        chart.begin(&slice)?;
+        if integer(row.get(9)).is_some() {
+            let (from_ns, to_ns) = times(row.get(8), row.get(9), begin_ns);
+            let (name, category, arguments) = ("busy", "busy", &[]);
+            whole(chart, &Slice { track, name, category, from_ns, to_ns, arguments, flow: 0, is_first: false })?;
+        }
+        chart.end(&slice)
+    })
 }
 
 #[cfg(test)]

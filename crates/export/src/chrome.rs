@@ -11,6 +11,7 @@ use weir_query::{Cell, Queries};
 /// Processes that are none: above every number that Linux gives (`PID_MAX_LIMIT` is 2^22).
 const REQUESTS: u32 = 1 << 23;
 const CPUS: u32 = (1 << 23) + 1;
+const OBJECTS: u32 = (1 << 23) + 2;
 /// Threads that are none, beside those of the same process.
 const SERVING: u32 = 1 << 24;
 
@@ -48,6 +49,8 @@ fn place(track: Track) -> (u32, u32) {
         Track::Lane(lane) => (REQUESTS, lane + 1),
         Track::Cpus => (CPUS, 0),
         Track::Cpu(cpu) => (CPUS, cpu + 1),
+        Track::Objects => (OBJECTS, 0),
+        Track::Object(object) => (OBJECTS, object + 1),
         Track::Process(process) => (process, 0),
         Track::Thread { process, pid } => (process, pid),
         Track::Serving { process, pid } => (process, SERVING | pid),
@@ -88,10 +91,11 @@ impl<W: Write> Chart for Trace<W> {
         if slice.flow == 0 {
             return Ok(());
         }
-        // An arrow from the request to each stretch in which a thread served it.
+        // An arrow from the request to each stretch in which a thread served it, or from who asks to what is asked.
         let ph = if slice.is_first { "s" } else { "t" };
         self.event(&json!({
-            "ph": ph, "name": "request", "cat": "flow", "id": slice.flow, "ts": us(slice.from_ns), "pid": pid,
+            "ph": ph, "name": if slice.category == "request" || slice.category == "serving" { "request" } else { "interaction" },
+            "cat": "flow", "id": slice.flow, "ts": us(slice.from_ns), "pid": pid,
             "tid": tid,
         }))
     }

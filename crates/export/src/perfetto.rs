@@ -88,6 +88,8 @@ fn uuid(track: Track) -> u64 {
         Track::Process(process) => (5, process),
         Track::Thread { pid, .. } => (6, pid),
         Track::Serving { pid, .. } => (7, pid),
+        Track::Objects => (8, 0),
+        Track::Object(object) => (9, object),
     };
     sort << 32 | u64::from(number)
 }

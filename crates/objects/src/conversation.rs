@@ -94,7 +94,7 @@ impl Framework {
         let Some(asked) = asked else {
             // What was asked before the recording, or was lost, is the server's own.
             self.counts.accepts_unasked += 1;
-            return self.begin_job(key, pid, event.requester, None, event.at_ns, None);
+            return self.begin_or_tell(key, pid, event, None, None);
         };
         let entry = peer.is_none().then(|| {
             let label = self.names.task_label(pid);
@@ -110,8 +110,24 @@ impl Framework {
                 charges: Default::default(),
             }
         });
-        self.begin_job(key, pid, asked.requester, Some(asked), event.at_ns, entry);
+        self.begin_or_tell(key, pid, Event { requester: asked.requester, ..event }, Some(asked), entry);
         self.waited_for_server(key, asked, event.at_ns);
+    }
+
+    /// A job begins; one for which there is no room is told as far as it is seen.
+    fn begin_or_tell(
+        &mut self,
+        key: (u16, u64),
+        pid: u32,
+        event: Event,
+        asked: Option<Asked>,
+        entry: Option<Transaction>,
+    ) {
+        if !self.begin_job(key, pid, event.requester, asked, event.at_ns, entry) {
+            let object = ObjectId { class: TASK, number: u64::from(pid) };
+            let times = [asked.map(|asked| asked.at_ns), Some(event.at_ns), None];
+            self.occurrences.tell(key.0, (event.requester, object), times);
+        }
     }
 
     /// Equation (2) for a server: the request was pending until it was taken.
@@ -173,6 +189,8 @@ impl Framework {
             let requester = ObjectId { number: u64::from(question.task), ..event.requester };
             let usage = self.usages.of(event.interaction, requester, object);
             usage.responded_ns = usage.responded_ns.saturating_add(responded_ns);
+            let times = [Some(question.asked_ns), None, Some(event.at_ns)];
+            self.occurrences.tell(event.interaction, (requester, object), times);
         }
         let base = self.base_of(&question);
         match base {

@@ -1,7 +1,7 @@
 //! Abstract events: what the table makes of a record.
 
 use crate::field::Context;
-use crate::table::{Began, Class, Named, Rule, Table, Verb};
+use crate::table::{Began, Class, Named, Rule, TASK, Table, Verb};
 use weir_wire::socket::NO_POSITION;
 use weir_wire::{Record, Slot};
 
@@ -13,6 +13,26 @@ pub(crate) const ANY: u64 = u64::MAX;
 pub struct ObjectId {
     pub(crate) class: Class,
     pub(crate) number: u64,
+}
+
+impl ObjectId {
+    /// Its class, by its place in [`Table::classes`].
+    #[must_use]
+    pub fn class(self) -> u16 {
+        self.class
+    }
+
+    /// Its number within its class in this run, such as that of a task; none where it is not told.
+    #[must_use]
+    pub fn number(self) -> Option<u64> {
+        (self.number != ANY).then_some(self.number)
+    }
+
+    /// Whether it is a task, and not what such a one uses.
+    #[must_use]
+    pub fn is_task(self) -> bool {
+        self.class == TASK && self.number != ANY
+    }
 }
 
 /// An abstract event.

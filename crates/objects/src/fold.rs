@@ -5,6 +5,7 @@ use crate::ends::{Ends, Question};
 use crate::events::{ANY, Event, ObjectId, Rules};
 use crate::field::Context;
 use crate::names::Names;
+use crate::occurrence::{Occurrence, Occurrences};
 use crate::paths::{Label, PathId, Paths, ROOT};
 use crate::pattern::Pattern;
 use crate::table::{By, TASK, Table, Verb};
@@ -56,6 +57,7 @@ impl Job {
 /// What an object that is not its requester does, from its accept to its finish.
 #[derive(Debug, Clone, Copy)]
 struct Open {
+    asked_ns: Option<u64>,
     accepted_ns: u64,
     requester: ObjectId,
     object: ObjectId,
@@ -72,6 +74,8 @@ pub(crate) struct Job {
     pub(crate) requester: ObjectId,
     pub(crate) object: ObjectId,
     pub(crate) requested_ns: u64,
+    /// Whether the request was seen.
+    asked_ns: Option<u64>,
     accepted_ns: u64,
     /// The last finish so far.
     pub(crate) finished_ns: Option<u64>,
@@ -141,6 +145,7 @@ pub struct Framework {
     pub(crate) watched: u64,
     /// Those of tasks that are gone.
     pub(crate) teams: BTreeMap<String, Team>,
+    pub(crate) occurrences: Occurrences,
     events: Vec<Event>,
     next: u64,
     pub(crate) now_ns: u64,
@@ -176,10 +181,26 @@ impl Framework {
             counts: Counts::default(),
             watched: 0,
             teams: BTreeMap::new(),
+            occurrences: Occurrences::NotKept,
             events: Vec::new(),
             next: 1,
             now_ns: 0,
             first_ns: None,
+        }
+    }
+
+    /// The same, which also keeps each interaction by itself until [`Framework::take_occurrences`].
+    #[must_use]
+    pub fn with_occurrences(table: Table) -> Self {
+        Self { occurrences: Occurrences::Kept(Vec::new()), ..Self::new(table) }
+    }
+
+    /// Puts the interactions that came to their end since the last call into an empty list, in the order of their ends.
+    /// After [`Framework::pause`] these are all.
+    pub fn take_occurrences(&mut self, into: &mut Vec<Occurrence>) {
+        into.clear();
+        if let Occurrences::Kept(kept) = &mut self.occurrences {
+            std::mem::swap(kept, into);
         }
     }
 
@@ -291,6 +312,8 @@ impl Framework {
         let object = self.usages.known(event.interaction, event.object);
         self.usages.of(event.interaction, event.requester, object).requests += 1;
         self.usages.own(event.interaction, object).requests += 1;
+        let times = [Some(event.at_ns), None, None];
+        self.occurrences.tell(event.interaction, (event.requester, object), times);
     }
 
     fn accept(&mut self, event: Event) {
@@ -331,36 +354,72 @@ impl Framework {
         object: ObjectId,
         asked: Option<Asked>,
     ) {
-        if !self.finishes[usize::from(event.interaction)] {
-            return;
-        }
-        if let (true, Some(pid)) = (pattern.is_used_by_requester(), task_of(requester)) {
-            if pattern == Pattern::Call {
-                self.call(pid, event.interaction, object, event.at_ns);
-            }
-            let Some(task) = self.task(pid, event.at_ns) else { return };
-            let before = task.held.len();
-            // A CPU is one at a time, and so is a lock for which the finish of the one before was not seen.
-            task.held.retain(|held| held.interaction != event.interaction || pattern == Pattern::Call);
-            let dropped = before - task.held.len();
-            if task.held.len() < MOST_HELD {
-                task.held.push(Held::new(event.interaction, object, event.at_ns));
-            }
-            self.counts.uses_unfinished += dropped as u64;
-        } else if let (true, Some(pid)) = (pattern.carries(), task_of(object)) {
-            let from_outside = requester.class != TASK;
-            if from_outside || asked.is_some_and(|asked| asked.place.owner != Owner::Background) {
+        let is_begun = self.finishes[usize::from(event.interaction)]
+            && if let (true, Some(pid)) = (pattern.is_used_by_requester(), task_of(requester)) {
+                self.hold(event, (pid, pattern), object, asked)
+            } else if let (true, Some(pid)) = (pattern.carries(), task_of(object)) {
+                let from_outside = requester.class != TASK;
+                let begins = from_outside || asked.is_some_and(|asked| asked.place.owner != Owner::Background);
                 let key = (event.interaction, self.key(event).1.number);
-                self.begin_job(key, pid, requester, asked, event.at_ns, None);
-            }
-        } else if self.open.len() < MOST_ASKED {
-            let place = asked.map_or_else(|| self.request_place(requester), |asked| asked.place);
-            let open = Open { accepted_ns: event.at_ns, requester, object, place };
-            let replaced = self.open.insert(self.key(event), open);
-            self.counts.uses_unfinished += u64::from(replaced.is_some());
-        } else {
-            self.counts.left_out += 1;
+                begins && self.begin_job(key, pid, requester, asked, event.at_ns, None)
+            } else {
+                self.open_use(event, requester, object, asked)
+            };
+        // What is not followed up to its finish has come as far as it will be seen.
+        if !is_begun {
+            let times = [asked.map(|asked| asked.at_ns), Some(event.at_ns), None];
+            self.occurrences.tell(event.interaction, (requester, object), times);
         }
+    }
+
+    /// A task uses an object itself. Returns whether it is followed.
+    fn hold(&mut self, event: &Event, (pid, pattern): (u32, Pattern), object: ObjectId, asked: Option<Asked>) -> bool {
+        if pattern == Pattern::Call {
+            self.call(pid, event.interaction, object, event.at_ns);
+        }
+        let Some(task) = self.task(pid, event.at_ns) else { return false };
+        // A CPU is one at a time, and so is a lock for which the finish of the one before was not seen.
+        let is_over = |held: &mut Held| held.interaction == event.interaction && pattern != Pattern::Call;
+        let over: Vec<Held> = task.held.extract_if(.., is_over).collect();
+        let has_room = task.held.len() < MOST_HELD;
+        if has_room {
+            task.held.push(Held::new(event.interaction, object, asked.map(|asked| asked.at_ns), event.at_ns));
+        }
+        over.into_iter().for_each(|held| self.unfinished(pid, &held));
+        has_room
+    }
+
+    /// The finish of what a task used was not seen.
+    fn unfinished(&mut self, pid: u32, held: &Held) {
+        self.counts.uses_unfinished += 1;
+        let requester = ObjectId { class: TASK, number: u64::from(pid) };
+        self.occurrences.tell(
+            held.interaction,
+            (requester, held.object),
+            [held.asked_ns, Some(held.accepted_ns), None],
+        );
+    }
+
+    /// An object that is not its requester begins. Returns whether it is followed.
+    fn open_use(&mut self, event: &Event, requester: ObjectId, object: ObjectId, asked: Option<Asked>) -> bool {
+        if self.open.len() >= MOST_ASKED {
+            self.counts.left_out += 1;
+            return false;
+        }
+        let place = asked.map_or_else(|| self.request_place(requester), |asked| asked.place);
+        let asked_ns = asked.map(|asked| asked.at_ns);
+        let open = Open { asked_ns, accepted_ns: event.at_ns, requester, object, place };
+        if let Some(before) = self.open.insert(self.key(event), open) {
+            self.left_open(event.interaction, &before);
+        }
+        true
+    }
+
+    /// The finish of what an object did was not seen.
+    fn left_open(&mut self, interaction: u16, open: &Open) {
+        self.counts.uses_unfinished += 1;
+        let times = [open.asked_ns, Some(open.accepted_ns), None];
+        self.occurrences.tell(interaction, (open.requester, open.object), times);
     }
 
     fn finish_one(&mut self, event: Event) {
@@ -384,14 +443,17 @@ impl Framework {
         };
         self.verbs[usize::from(event.interaction)][2] += u64::from(done);
         let is_cued = pattern == Pattern::TimerCued || pattern == Pattern::ForkJoin;
-        self.counts.finishes_unaccepted += u64::from(!done && !is_cued);
+        self.counts.finishes_unaccepted += u64::from(!done && !is_cued && !event.asked);
     }
 
     fn close(&mut self, key: (u16, ObjectId), at_ns: u64) -> bool {
-        let Some(Open { accepted_ns, requester, object, place }) = self.open.remove(&key) else { return false };
+        let Some(Open { asked_ns, accepted_ns, requester, object, place }) = self.open.remove(&key) else {
+            return false;
+        };
         let used_ns = at_ns.saturating_sub(accepted_ns);
         self.usages.finish(key.0, requester, object, used_ns);
         self.charge(place, key.0, object, Measure::Used, Sum { ns: used_ns, count: 1 });
+        self.occurrences.tell(key.0, (requester, object), [asked_ns, Some(accepted_ns), Some(at_ns)]);
         true
     }
 
@@ -402,6 +464,8 @@ impl Framework {
         (usage.requests, usage.accepts) = (usage.requests + 1, usage.accepts + 1);
         self.usages.own(event.interaction, object).accepts += 1;
         self.usages.finish(event.interaction, event.requester, object, used_ns);
+        let times = [None, Some(event.began_ns), Some(event.at_ns)];
+        self.occurrences.tell(event.interaction, (event.requester, object), times);
         let place = match task_of(event.requester).and_then(|pid| self.tasks.get(&pid)) {
             Some(task) => task.at(event.began_ns).unwrap_or_else(|| {
                 self.counts.uses_forgotten += 1;
@@ -449,7 +513,10 @@ impl Framework {
             self.return_from(pid, (interaction, held.object), at_ns);
         }
         let used_ns = at_ns.saturating_sub(held.accepted_ns);
-        self.usages.finish(interaction, ObjectId { class: TASK, number: u64::from(pid) }, held.object, used_ns);
+        let requester = ObjectId { class: TASK, number: u64::from(pid) };
+        self.usages.finish(interaction, requester, held.object, used_ns);
+        let times = [held.asked_ns, Some(held.accepted_ns), Some(at_ns)];
+        self.occurrences.tell(interaction, (requester, held.object), times);
         let mut count = 1;
         for (place, ns) in held.slices {
             self.charge(place, interaction, held.object, Measure::Used, Sum { ns, count });
@@ -462,10 +529,10 @@ impl Framework {
         let Some(task) = self.tasks.get_mut(&pid) else { return };
         if let Some(index) = task.calls.iter().rposition(|own| *own == call) {
             let within: Vec<(u16, ObjectId)> = task.calls.drain(index..).skip(1).collect();
-            let before = task.held.len();
-            task.held.retain(|held| !within.contains(&(held.interaction, held.object)));
             // Calls within it whose return was not seen.
-            self.counts.uses_unfinished += (before - task.held.len()) as u64;
+            let is_within = |held: &mut Held| within.contains(&(held.interaction, held.object));
+            let over: Vec<Held> = task.held.extract_if(.., is_within).collect();
+            over.into_iter().for_each(|held| self.unfinished(pid, &held));
             self.go(pid, None, at_ns);
         }
     }
@@ -494,7 +561,7 @@ impl Framework {
     /// A task is gone; what it did for its team stays.
     pub(crate) fn retire(&mut self, pid: u32) {
         let Some(task) = self.tasks.remove(&pid) else { return };
-        self.counts.uses_unfinished += task.held.len() as u64;
+        task.held.iter().for_each(|held| self.unfinished(pid, held));
         for interaction in 0..self.table.interactions.len() as u16 {
             self.asked.remove(&(interaction, ObjectId { class: TASK, number: u64::from(pid) }));
         }
@@ -589,7 +656,8 @@ impl Framework {
         }
     }
 
-    /// A task takes up a job: the transaction's if it is asked from outside, else its requester's.
+    /// A task takes up a job: the transaction's if it is asked from outside, else its requester's. Returns whether the
+    /// job is followed.
     pub(crate) fn begin_job(
         &mut self,
         key: (u16, u64),
@@ -598,10 +666,10 @@ impl Framework {
         asked: Option<Asked>,
         at_ns: u64,
         entry: Option<Transaction>,
-    ) {
+    ) -> bool {
         if self.jobs.len() >= MOST_JOBS {
             self.counts.left_out += 1;
-            return;
+            return false;
         }
         if self.jobs.contains_key(&key) {
             self.end_job(key, at_ns);
@@ -640,6 +708,7 @@ impl Framework {
             requester,
             object,
             requested_ns,
+            asked_ns: asked.map(|asked| asked.at_ns),
             accepted_ns: at_ns,
             finished_ns: None,
             tail: None,
@@ -652,6 +721,7 @@ impl Framework {
             let futile = task.wakes.accepted();
             (task.futile, task.accepts) = (task.futile + futile, task.accepts + 1);
         }
+        true
     }
 
     /// A task works at a job.
@@ -719,6 +789,8 @@ impl Framework {
     /// A job is over: its last finish was the finish.
     pub(crate) fn end_job(&mut self, key: (u16, u64), at_ns: u64) {
         let Some(job) = self.jobs.remove(&key) else { return };
+        let times = [job.asked_ns, Some(job.accepted_ns), job.finished_ns];
+        self.occurrences.tell(key.0, (job.requester, job.object), times);
         if let Some(finished_ns) = job.finished_ns {
             let used_ns = finished_ns.saturating_sub(job.accepted_ns);
             self.usages.finish(key.0, job.requester, job.object, used_ns);
@@ -752,7 +824,7 @@ impl Framework {
     }
 
     /// The recording pauses or ends: what is under way is not known any more.
-    pub(crate) fn pause(&mut self) {
+    pub fn pause(&mut self) {
         let at_ns = self.now_ns;
         let mut keys: Vec<(u16, u64)> = self.jobs.keys().copied().collect();
         keys.sort_unstable();
@@ -761,18 +833,23 @@ impl Framework {
         pids.sort_unstable();
         for pid in pids {
             let Some(task) = self.tasks.get_mut(&pid) else { continue };
-            self.counts.uses_unfinished += task.held.len() as u64;
-            task.held.clear();
+            let held = std::mem::take(&mut task.held);
             task.calls.clear();
             task.wakes = Default::default();
             let (place, ns) = (task.place, at_ns.saturating_sub(task.since_ns));
             task.since_ns = at_ns;
+            held.iter().for_each(|held| self.unfinished(pid, held));
             self.charge_part(place, ns);
             self.go(pid, Some(Base::Own), at_ns);
         }
-        self.counts.uses_unfinished += self.open.len() as u64;
-        self.open.clear();
-        self.asked.clear();
+        let mut open: Vec<_> = self.open.drain().collect();
+        open.sort_unstable_by_key(|(key, open)| (open.accepted_ns, *key));
+        open.iter().for_each(|((interaction, _), open)| self.left_open(*interaction, open));
+        let mut asked: Vec<_> = self.asked.drain().collect();
+        asked.sort_unstable_by_key(|(key, asked)| (asked.at_ns, *key));
+        for ((interaction, _), asked) in asked {
+            self.occurrences.tell(interaction, (asked.requester, asked.object), [Some(asked.at_ns), None, None]);
+        }
         self.running.clear();
     }
 }

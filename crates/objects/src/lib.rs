@@ -7,9 +7,10 @@
 //! to the ten steps of section 3.3.1: what each object did for each class of transactions, for the parts of these, and
 //! for none.
 //! For whom a task works is in `task.rs` and `conversation.rs`, the sums are in `usage.rs` and `accounts.rs`, and
-//! `report.rs` hands them out.
+//! `report.rs` hands them out; `occurrence.rs` has each interaction by itself, for tables and charts.
 //! This crate knows no files and nothing of presentation.
 
+mod abstraction;
 mod accounts;
 mod condition;
 mod conversation;
@@ -19,6 +20,7 @@ mod field;
 mod fold;
 mod learn;
 mod names;
+mod occurrence;
 mod paths;
 mod pattern;
 mod report;
@@ -27,8 +29,10 @@ mod task;
 mod texts;
 mod usage;
 
+pub use abstraction::{AbstractEvent, Abstraction};
 pub use events::ObjectId;
 pub use fold::{Counts, Framework};
+pub use occurrence::Occurrence;
 pub use pattern::Pattern;
 pub use report::{ClassReport, InteractionReport, ObjectReport, PairReport, PartReport, Report, TeamReport, UseReport};
 pub use table::{Interaction, OURS, Table, Verb};

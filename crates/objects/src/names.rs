@@ -18,9 +18,15 @@ pub(crate) struct Names {
     tasks: FxHashMap<u32, (u32, u32)>,
     keys: FxHashMap<(u8, u64), u32>,
     points: FxHashMap<u32, (u32, u16)>,
+    told: u64,
 }
 
 impl Names {
+    /// How often a name was given.
+    pub(crate) fn told(&self) -> u64 {
+        self.told
+    }
+
     pub(crate) fn number(&mut self, text: &str) -> u32 {
         self.texts.number(text)
     }
@@ -49,6 +55,7 @@ impl Names {
             return false;
         }
         let before = self.tasks.insert(pid, (number, tgid));
+        self.told += 1;
         before.is_none_or(|(before, _)| before != number)
     }
 
@@ -58,6 +65,7 @@ impl Names {
             && (self.tasks.len() < MOST || self.tasks.contains_key(&child))
         {
             self.tasks.insert(child, (name, if tgid == 0 { of } else { tgid }));
+            self.told += 1;
         }
     }
 
@@ -65,6 +73,7 @@ impl Names {
         if self.keys.len() < MOST {
             let number = self.texts.number(name);
             self.keys.insert((flags, key), number);
+            self.told += 1;
         }
     }
 
@@ -105,10 +114,12 @@ impl Names {
             "disk" => &[NAMED_DEVICE],
             "interrupt" => &[NAMED_INTERRUPT],
             "lock" => &[NAMED_FUNCTION, NAMED_FILE],
+            "file" => &[NAMED_FILE],
             _ => &[],
         };
         let named = flags.iter().find_map(|flags| self.keys.get(&(*flags, number)));
-        let plain = || if class == "lock" || class == "futex" { format!("{number:#x}") } else { number.to_string() };
+        let plain =
+            || if ["lock", "futex", "file"].contains(&class) { format!("{number:#x}") } else { number.to_string() };
         named.map_or_else(plain, |name| self.texts.text(u64::from(*name)).to_owned())
     }
 }

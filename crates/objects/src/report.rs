@@ -61,6 +61,9 @@ pub struct ObjectReport {
     pub class: String,
     /// Its name.
     pub name: String,
+    /// Itself.
+    #[serde(skip)]
+    pub id: ObjectId,
     /// How often it was taken up.
     pub accepts: u64,
     /// Its busy time, nanoseconds; none if it is not recorded.
@@ -227,6 +230,19 @@ impl Framework {
         (self.table.interactions[usize::from(interaction)].name.clone(), class, name)
     }
 
+    /// An object's class and name, as it is called now.
+    #[must_use]
+    pub fn object_words(&self, object: ObjectId) -> (&str, String) {
+        let class = self.table.classes.get(usize::from(object.class)).map_or("", String::as_str);
+        (class, self.names.object(object, class))
+    }
+
+    /// Grows when any name changes: what [`Framework::object_words`] said before may then be said otherwise.
+    #[must_use]
+    pub fn names_told(&self) -> u64 {
+        self.names.told()
+    }
+
     /// Whether the time from accept to finish, and that from request to accept, can be told of an interaction.
     fn tells(&self, interaction: u16) -> (bool, bool) {
         let is_whole = self.table.has(interaction, &[Verb::Use]);
@@ -246,6 +262,7 @@ impl Framework {
                 interaction,
                 class,
                 name,
+                id: key.1,
                 accepts: usage.accepts,
                 used_ns: used.then_some(usage.used_ns),
                 waited_ns: waited.then_some(usage.waited_ns),

@@ -104,7 +104,7 @@ pub(crate) struct Rule {
     pub(crate) requester: Named,
     pub(crate) object: Named,
     pub(crate) began: Option<Began>,
-    /// Only if it was asked for: an accept without a request is not one.
+    /// Only if it was asked for: an accept without a request is not one, and a finish without an accept is none.
     pub(crate) asked: bool,
     /// The requester slept: the request is a wake-up.
     pub(crate) wakes: bool,

@@ -43,14 +43,16 @@ pub(crate) enum Base {
 pub(crate) struct Held {
     pub(crate) interaction: u16,
     pub(crate) object: ObjectId,
+    /// When it was asked for; none if that was not seen.
+    pub(crate) asked_ns: Option<u64>,
     pub(crate) accepted_ns: u64,
     from_ns: u64,
     pub(crate) slices: Vec<(Place, u64)>,
 }
 
 impl Held {
-    pub(crate) fn new(interaction: u16, object: ObjectId, at_ns: u64) -> Self {
-        Self { interaction, object, accepted_ns: at_ns, from_ns: at_ns, slices: Vec::new() }
+    pub(crate) fn new(interaction: u16, object: ObjectId, asked_ns: Option<u64>, at_ns: u64) -> Self {
+        Self { interaction, object, asked_ns, accepted_ns: at_ns, from_ns: at_ns, slices: Vec::new() }
     }
 
     /// The use was at a place up to a time.

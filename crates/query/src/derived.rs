@@ -2,6 +2,7 @@
 
 use crate::decisions::Decisions;
 use crate::error::QueryError;
+use crate::objects::Objects;
 use crate::progress::{Progress, Watch};
 use crate::requests::Requests;
 use crate::run_row::RunRow;
@@ -137,6 +138,7 @@ enum Builder<'c> {
     Tasks(Box<Tasks<'c>>),
     Stacks(Box<Samples<'c>>),
     Remarks(Decisions<'c>),
+    Objects(Box<Objects<'c>>),
 }
 
 impl<'c> Builder<'c> {
@@ -148,6 +150,7 @@ impl<'c> Builder<'c> {
             Group::Tasks => Self::Tasks(Box::new(Tasks::new(connection, span_ns)?)),
             Group::Stacks => Self::Stacks(Box::new(Samples::new(connection, span_ns.0)?)),
             Group::Remarks => Self::Remarks(Decisions::new(connection, span_ns.0)?),
+            Group::Objects => Self::Objects(Box::new(Objects::new(connection, span_ns.0)?)),
         })
     }
 
@@ -158,6 +161,7 @@ impl<'c> Builder<'c> {
             Self::Tasks(tasks) => tasks.push(sourced)?,
             Self::Stacks(samples) => samples.push(sourced)?,
             Self::Remarks(decisions) => decisions.push(sourced)?,
+            Self::Objects(objects) => objects.push(sourced)?,
         }
         Ok(())
     }
@@ -169,6 +173,7 @@ impl<'c> Builder<'c> {
             Self::Tasks(tasks) => tasks.finish(),
             Self::Stacks(samples) => samples.finish(),
             Self::Remarks(_) => Ok(()),
+            Self::Objects(objects) => objects.finish(),
         }
     }
 }
@@ -229,6 +234,7 @@ fn indexes(group: Group) -> &'static str {
              CREATE INDEX slices_by_pid ON slices (pid, at_ns);
              CREATE INDEX tasks_by_pid ON tasks (pid)"
         }
-        Group::Run | Group::Stacks | Group::Remarks => "",
+        // Questions to interactions look at many of them; an index would take longer than it saves.
+        Group::Run | Group::Stacks | Group::Remarks | Group::Objects => "",
     }
 }

@@ -13,6 +13,7 @@ mod decisions;
 mod derived;
 mod error;
 mod names;
+mod objects;
 mod progress;
 mod raw;
 mod reference;

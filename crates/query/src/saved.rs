@@ -58,6 +58,8 @@ questions! {
     "blocked-stacks": "In which functions were threads blocked?",
     "asked": "What did the server ask others, how often, and how long did the answers take?",
     "disk": "Who asked which device for what, and how long did it take?",
+    "busiest-objects": "Which CPUs, disks, servers, locks and functions were busy longest, and which were waited for longest?",
+    "who-asked-whom": "Which processes and clients asked which objects, how often, and how long did it take?",
     "own-work": "How long did the transactions and phases take that applications and servers told of?",
     "decisions": "What did the server's rules decide, and when?",
     "events-by-kind": "Which events are in the run, and how many of each?",

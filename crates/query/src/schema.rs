@@ -44,6 +44,8 @@ pub enum Group {
     Stacks,
     /// What servers told of themselves.
     Remarks,
+    /// Objects and how they interacted.
+    Objects,
 }
 
 impl Group {
@@ -55,6 +57,7 @@ impl Group {
             Self::Tasks => "tasks",
             Self::Stacks => "stacks",
             Self::Remarks => "remarks",
+            Self::Objects => "objects",
         }
     }
 }
@@ -109,6 +112,9 @@ const PROCESS: Column = txt("process", "The task's name, at most 15 characters; 
 const STATUS: Column =
     int("status", "Status code of HTTP; NULL where none came or the server's sockets do not tell it.");
 const HTTP_VERSION: Column = int("http_version", "The major version of HTTP: 1, 2, 3; NULL where it is not told.");
+const INTERACTION: Column = txt("interaction", "The interaction, such as cpu, disk, conversation, phase.");
+const PATTERN: Column =
+    txt("pattern", "How the two interact, such as client-server, async-io, contention (the reference of objects).");
 const CONNECTION: Column = int("connection", "The generator's number of the connection.");
 
 /// All tables.
@@ -267,6 +273,56 @@ pub const TABLES: &[Table] = &[
             txt("name", "What it does: a transaction's or phase's name."),
             int("goes_on", "1 = it was interrupted and goes on here, so that this is not its begin."),
             txt("told_by", "arm or probe."),
+        ],
+    },
+    Table {
+        name: "objects",
+        origin: Origin::Derived(Group::Objects),
+        doc: "One row for each object in each interaction that it takes part in as the one that is asked: a CPU, a \
+              disk, a lock, a task as a server, a function (the reference of objects says which events are meant).",
+        columns: &[
+            INTERACTION,
+            PATTERN,
+            txt("class", "The object's class, such as cpu, disk, task, lock."),
+            int("id", "Its number within its class in this run, that of a task its pid; NULL where none is told."),
+            txt("name", "Its name."),
+            int("accepts", "How often it was taken up."),
+            int("used_ns", "Its busy time, accept to finish, nanoseconds; NULL where that is not recorded."),
+            int(
+                "waited_ns",
+                "How long was waited for it, request to accept, nanoseconds; NULL where that is not recorded.",
+            ),
+        ],
+    },
+    Table {
+        name: "interactions",
+        origin: Origin::Derived(Group::Objects),
+        doc: "Each interaction as it happened: a requester asks an object (request), the object begins (accept) and is \
+              done (finish). In the order of their ends.",
+        columns: &[
+            int("at_ns", "The first of its events, nanoseconds from the begin of the run."),
+            INTERACTION,
+            PATTERN,
+            txt("requester_class", "The class of who asks, such as task or client."),
+            int(
+                "requester_id",
+                "Its number within its class in this run, that of a task its pid; NULL where none is told.",
+            ),
+            txt("requester", "Its name."),
+            txt("object_class", "The class of what is asked."),
+            int("object_id", "Its number within its class, as in the table objects; NULL where none is told."),
+            txt("object", "Its name."),
+            int(
+                "requested_ns",
+                "When it was asked, nanoseconds from the begin of the run; NULL where that is not recorded.",
+            ),
+            int("accepted_ns", "When it was taken up; NULL where that is not recorded."),
+            int(
+                "finished_ns",
+                "When it was done, or, of what answers outside of the run, heard; NULL where that is not recorded.",
+            ),
+            int("waited_ns", "Accept less request, nanoseconds; NULL where one of them is not recorded."),
+            int("used_ns", "Finish less accept, nanoseconds; NULL where one of them is not recorded."),
         ],
     },
     Table {

@@ -203,6 +203,17 @@ fn holds(name: &str, answer: &Answer, queries: &mut Queries) {
                 answer.rows
             );
         }
+        "busiest-objects" => {
+            same(answer.numbers("busy_ns")[0], ask("SELECT max(used_ns) FROM objects"));
+            assert!(answer.column("class").any(|class| class == "cpu"), "{:?}", answer.rows);
+            assert!(answer.column("interaction").any(|one| one == "conversation"), "{:?}", answer.rows);
+        }
+        "who-asked-whom" => {
+            same(answer.numbers("all_used_ns")[0], answer.numbers("all_used_ns").into_iter().fold(0.0, f64::max));
+            assert!(answer.sum("times") <= ask("SELECT count(*) FROM interactions"));
+            let by_tasks = answer.column("asks").zip(answer.column("interaction"));
+            assert!(by_tasks.into_iter().any(|(asks, one)| asks == "apache2" && one == "cpu"), "{:?}", answer.rows);
+        }
         "hot-functions" => assert!(answer.column("function").all(|function| !function.is_empty())),
         "events-by-kind" => same(answer.sum("events"), ask("SELECT events FROM run")),
         _ => {}
@@ -238,6 +249,32 @@ fn every_saved_question_has_an_answer_that_holds() {
 
 /// Questions to which the recorded run has no rows: its server asks no others and has no rules.
 const EMPTY: [&str; 2] = ["asked", "decisions"];
+
+#[test]
+fn interactions_add_up_to_their_objects_and_cpus_to_the_turns_on_them() {
+    let run = recorded();
+    let mut queries = open(run.path());
+    let differ = "SELECT count(*) FROM objects LEFT JOIN (
+            SELECT interaction, object_class, object_id, sum(used_ns) AS used_ns, sum(waited_ns) AS waited_ns
+            FROM interactions GROUP BY interaction, object_class, object_id) AS told
+        ON told.interaction = objects.interaction AND told.object_class = objects.class
+            AND told.object_id IS objects.id
+        WHERE coalesce(told.used_ns, 0) <> coalesce(objects.used_ns, 0)
+            OR objects.waited_ns IS NOT NULL AND coalesce(told.waited_ns, 0) <> objects.waited_ns";
+    assert_eq!(number(&mut queries, differ), 0.0);
+    assert!(number(&mut queries, "SELECT count(*) FROM objects WHERE used_ns > 0") > 4.0);
+    // Another fold of the same events, cut at the same edges: each turn on a CPU that has both ends.
+    let turns = "SELECT count(*) FROM interactions JOIN slices ON cpu = object_id AND pid = requester_id
+            AND slices.at_ns = accepted_ns AND duration_ns = used_ns
+        WHERE interaction = 'cpu' AND finished_ns IS NOT NULL";
+    let finished = number(&mut queries, "SELECT count(*) FROM interactions WHERE interaction = 'cpu' AND used_ns > 0");
+    assert!(finished > 1000.0);
+    assert_eq!(number(&mut queries, turns), finished);
+    // The generator is outside of the run's server: each of its requests is an interaction with a task.
+    let asked = "SELECT count(*) FROM interactions WHERE interaction = 'conversation' AND requester_class = 'client'
+            AND used_ns IS NOT NULL";
+    assert!(number(&mut queries, asked) >= number(&mut queries, "SELECT count(*) FROM requests"));
+}
 
 #[test]
 fn bounds_of_time_choose_what_is_read_and_change_no_answer() {

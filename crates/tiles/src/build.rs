@@ -203,7 +203,7 @@ struct Pass<'a> {
 impl<'a> Pass<'a> {
     fn new((origin_ns, end_ns): (u64, u64), served: bool, directory: &'a Path) -> Self {
         let duration_ns = (end_ns - origin_ns).saturating_add(1);
-        let bucket_ns = duration_ns.div_ceil(MOST_BUCKETS).next_power_of_two().max(LEAST_BUCKET_NS);
+        let bucket_ns = level_0_bucket_ns(duration_ns);
         let filling = Filling::new(origin_ns, bucket_ns);
         let bounds = Bounds::default();
         Self {
@@ -392,6 +392,11 @@ fn realtime_ns(reader: &RunReader, at_ns: u64) -> u64 {
         _ => None,
     });
     pair.map_or(0, |(monotonic_ns, realtime_ns)| realtime_ns.saturating_add(at_ns).saturating_sub(monotonic_ns))
+}
+
+/// Width of a bucket of level 0 of a run that takes so long, nanoseconds.
+pub(crate) fn level_0_bucket_ns(duration_ns: u64) -> u64 {
+    duration_ns.div_ceil(MOST_BUCKETS).next_power_of_two().max(LEAST_BUCKET_NS)
 }
 
 /// Buckets of a tile, as nanoseconds.

@@ -1,4 +1,4 @@
-//! Why a run could not be shown in tiles.
+//! Why a run could not be shown in tiles, or has no such tile.
 
 use std::io;
 use std::path::PathBuf;
@@ -28,4 +28,28 @@ pub enum OpenError {
     /// The caller wanted no more.
     #[error("ended before the whole run was read")]
     Stopped,
+}
+
+/// Why there is no such tile.
+#[derive(Debug, Error)]
+pub enum TileError {
+    /// The run does not reach there, or there is no such level.
+    #[error("the run has no tile {index} of level {level}")]
+    Missing {
+        /// The level.
+        level: i32,
+        /// The tile's number in it.
+        index: u64,
+    },
+    /// A segment could not be read any more.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A kept tile could not be read.
+    #[error("{path}: cannot be read: {source}; remove the folder, and it is made anew")]
+    Kept {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
 }

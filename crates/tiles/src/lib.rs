@@ -4,6 +4,7 @@
 //! Level 0 is computed once for the whole run in one pass and kept with the levels above it, each of which is four
 //! times as coarse ([`RunTiles::open`]); what lies below is computed from the segments when it is asked for, up to
 //! single events ([`RunTiles::tile`]).
+//! [`ObjectChart`] has the interactions of chosen objects in the same levels.
 //! This crate knows neither how tiles are shown nor how they travel.
 //!
 //! # Example
@@ -39,17 +40,19 @@ mod files;
 mod follow;
 mod lane;
 mod locks;
+mod objects;
 mod place;
 mod requests;
 mod run_tiles;
 mod tile;
 
-pub use error::OpenError;
+pub use error::{OpenError, TileError};
 pub use exact::ExactTile;
 pub use follow::{Doing, Follow, Sink};
 pub use lane::{Entry, Lane, LaneBuilder};
 pub use locks::{Holders, LockFollow, LockLine, Waited};
+pub use objects::{MOST_CHOSEN, ObjectChart};
 pub use place::Places;
 pub use requests::{Slow, SlowStep};
-pub use run_tiles::{RunTiles, TileError};
+pub use run_tiles::RunTiles;
 pub use tile::{BUCKETS, FINER, Tile};

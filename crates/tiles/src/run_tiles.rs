@@ -1,13 +1,14 @@
 //! The tiles of a run: kept ones from their files, finer ones from the segments.
 
-use crate::OpenError;
 use crate::build::{Whole, build, tile_ns};
 use crate::exact::Collecting;
 use crate::files::{WAITS, states_file, tile_file, write};
 use crate::follow::{Doing, Follow, Sink};
 use crate::locks::{Sweeps, Waited};
+use crate::objects::ObjectChart;
 use crate::place::Places;
 use crate::tile::{Filling, lane_of};
+use crate::{OpenError, TileError};
 use serde::Deserialize;
 use std::collections::VecDeque;
 use std::fs;
@@ -16,8 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
-use thiserror::Error;
-use weir_trace::{ReadError, RunReader, Source};
+use weir_trace::{RunReader, Source};
 use weir_wire::Kind;
 use weir_wire::client::ClientRequest;
 use weir_wire::socket::{END_OF_STREAM, ERROR};
@@ -31,36 +31,15 @@ const PART_IS_OLD: Duration = Duration::from_secs(86_400);
 /// A request is looked for so long after a window in which it may have begun, nanoseconds.
 const LONGEST_LOOK_NS: u64 = 10_000_000_000;
 
-/// Why there is no such tile.
-#[derive(Debug, Error)]
-pub enum TileError {
-    /// The run does not reach there, or there is no such level.
-    #[error("the run has no tile {index} of level {level}")]
-    Missing {
-        /// The level.
-        level: i32,
-        /// The tile's number in it.
-        index: u64,
-    },
-    /// A segment could not be read any more.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// A kept tile could not be read.
-    #[error("{path}: cannot be read: {source}; remove the folder, and it is made anew")]
-    Kept {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-}
-
 /// A tile in memory, by level and number.
 type Cached = ((i32, u64), Arc<[u8]>);
 
 /// The tiles of a run.
 #[derive(Debug)]
 pub struct RunTiles {
+    run: PathBuf,
+    /// The objects, once they were asked for.
+    objects: Option<ObjectChart>,
     directory: PathBuf,
     whole: Whole,
     whole_json: Vec<u8>,
@@ -95,7 +74,7 @@ impl RunTiles {
         let kept = derived.join(&name);
         let known = fs::read(kept.join(WHOLE)).ok().and_then(|json| Some((serde_json::from_slice(&json).ok()?, json)));
         if let Some((whole, whole_json)) = known {
-            return Ok(Self::of(kept, whole, whole_json, places, None));
+            return Ok(Self::of((run, kept), whole, whole_json, places, None));
         }
         let _may_be_read_only = fs::create_dir(&derived);
         let temporary =
@@ -109,23 +88,52 @@ impl RunTiles {
         if temporary.path().parent() == Some(&derived) && fs::rename(temporary.path(), &kept).is_ok() {
             // What was moved is not there any more to be removed.
             let _moved = temporary.keep();
-            return Ok(Self::of(kept, whole, whole_json, places, None));
+            return Ok(Self::of((run, kept), whole, whole_json, places, None));
         }
-        Ok(Self::of(temporary.path().to_owned(), whole, whole_json, places, Some(temporary)))
+        Ok(Self::of((run, temporary.path().to_owned()), whole, whole_json, places, Some(temporary)))
     }
 
-    fn of(directory: PathBuf, whole: Whole, whole_json: Vec<u8>, places: Places, temporary: Option<TempDir>) -> Self {
+    fn of(
+        (run, directory): (&Path, PathBuf),
+        whole: Whole,
+        whole_json: Vec<u8>,
+        places: Places,
+        temporary: Option<TempDir>,
+    ) -> Self {
         let cache = VecDeque::new();
         // Without the file the lanes of locks are as the coarser tiles tell them.
         let waits = fs::read(directory.join(WAITS)).ok().and_then(|json| serde_json::from_slice(&json).ok());
         let waits = waits.unwrap_or_default();
-        Self { directory, whole, whole_json, places, waits, cache, cached_bytes: 0, _temporary: temporary }
+        Self {
+            run: run.to_owned(),
+            objects: None,
+            directory,
+            whole,
+            whole_json,
+            places,
+            waits,
+            cache,
+            cached_bytes: 0,
+            _temporary: temporary,
+        }
     }
 
     /// What is known of the whole run, as JSON: its tasks, classes, slowest requests, and the numbers of its tiles.
     #[must_use]
     pub fn whole_json(&self) -> &[u8] {
         &self.whole_json
+    }
+
+    /// The objects of the run; the first time the run is read once more, and they stay in memory.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn objects(&mut self) -> Result<&ObjectChart, OpenError> {
+        let chart = match self.objects.take() {
+            Some(chart) => chart,
+            None => ObjectChart::open(&self.run, &mut |_| true)?,
+        };
+        Ok(self.objects.insert(chart))
     }
 
     /// A tile as JSON: `exact` in it tells whether it holds single events or buckets.

@@ -108,7 +108,8 @@ impl Tile {
     }
 }
 
-fn flat(number: u32, lane: &Lane) -> Vec<u64> {
+/// A lane as numbers.
+pub(crate) fn flat(number: u32, lane: &Lane) -> Vec<u64> {
     let mut flat = vec![u64::from(number), u64::from(lane.begin)];
     for entry in &lane.entries {
         flat.extend([u64::from(entry.bucket), u64::from(entry.end), entry.shares.len() as u64]);

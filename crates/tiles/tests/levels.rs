@@ -3,11 +3,11 @@
 // scripts/test: serves
 
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use tempfile::TempDir;
 use weir_testkit::seeded::Choice;
-use weir_tiles::{BUCKETS, OpenError, RunTiles, TileError};
+use weir_tiles::{BUCKETS, MOST_CHOSEN, ObjectChart, OpenError, RunTiles, TileError};
 use weir_trace::{Limits, Run, Source};
 use weir_wire::client::{ClientRequest, Outcome};
 use weir_wire::socket::SocketOpen;
@@ -284,4 +284,89 @@ fn a_run_that_grows_is_read_anew_and_a_damaged_one_as_far_as_it_is_whole() {
         0.0,
         "the begin",
     );
+}
+
+/// The objects of a run by class and name, and its chart.
+fn chart(run: &Path) -> (ObjectChart, BTreeMap<(String, String), u32>) {
+    let chart = ObjectChart::open(run, &mut |_| true).expect("the run is read");
+    let choice: Value = serde_json::from_slice(&chart.choice_json()).expect("JSON");
+    let word = |object: &Value, key: &str| object[key].as_str().unwrap_or_default().to_owned();
+    let line = |object: &Value| {
+        let number = object["line"].as_u64().expect("a number") as u32;
+        ((word(object, "class"), word(object, "name")), number)
+    };
+    let lines = choice["objects"].as_array().expect("objects").iter().map(line).collect();
+    (chart, lines)
+}
+
+fn tile_of(chart: &ObjectChart, level: i32, index: u64, lines: &[u32]) -> Value {
+    serde_json::from_slice(&chart.tile(level, index, lines).expect("a tile")).expect("JSON")
+}
+
+/// The time that a lane has of a state, by the walk along its entries.
+fn state_ns(lane: &[u64], state: u64, bucket_ns: u64) -> f64 {
+    let (mut at, mut now, mut place, mut sum) = (0, lane[1], 2, 0.0);
+    while place < lane.len() {
+        let (bucket, end, count) = (lane[place], lane[place + 1], lane[place + 2] as usize);
+        sum += if now == state { ((bucket - at) * bucket_ns) as f64 } else { 0.0 };
+        for share in lane[place + 3..place + 3 + 2 * count].chunks_exact(2) {
+            sum += if share[0] == state { bucket_ns as f64 * share[1] as f64 / 255.0 } else { 0.0 };
+        }
+        (at, now, place) = (bucket + 1, end, place + 3 + 2 * count);
+    }
+    sum + if now == state { ((u64::from(BUCKETS) - at) * bucket_ns) as f64 } else { 0.0 }
+}
+
+#[test]
+fn objects_are_busy_from_afar_as_long_as_they_were() {
+    let folder = TempDir::new().expect("a directory");
+    let ran = written(folder.path(), 8_000, 3);
+    let (chart, lines) = chart(folder.path());
+    let cpus: Vec<u32> = (0..CPUS).map(|cpu| lines[&("cpu".to_owned(), cpu.to_string())]).collect();
+    // What is under way when the recording ends has no finish, and is no use.
+    let last_ns = |cpu: u32| ran.iter().filter(|one| one.0 == cpu).map(|one| one.2).max().unwrap_or(0);
+    for level in [5, 6] {
+        let tile = tile_of(&chart, level, 0, &cpus);
+        assert_eq!((&tile["exact"], tile["busy"].as_array().map(Vec::len)), (&false.into(), Some(2)), "{level}");
+        let lanes: Vec<Vec<u64>> = serde_json::from_value(tile["busy"].clone()).expect("lanes");
+        for cpu in 0..CPUS {
+            let lane = lanes.iter().find(|lane| lane[0] == u64::from(cpus[cpu as usize])).expect("its lane");
+            let sum = state_ns(lane, 2, tile["bucket_ns"].as_u64().expect("a width"));
+            let of_cpu = ran.iter().filter(|one| one.0 == cpu && one.2 < last_ns(cpu));
+            let own: u64 = of_cpu.map(|one| one.3 - one.2).sum();
+            assert!((sum - own as f64).abs() < 0.02 * own as f64, "level {level}, CPU {cpu}: {sum} of {own} ns");
+        }
+    }
+}
+
+#[test]
+fn interactions_are_told_one_by_one_where_they_are_few() {
+    let folder = TempDir::new().expect("a directory");
+    let ran = written(folder.path(), 300, 4);
+    let (chart, lines) = chart(folder.path());
+    let line = lines[&("cpu".to_owned(), "1".to_owned())];
+    let last_ns = ran.iter().filter(|one| one.0 == 1).map(|one| one.2).max().unwrap_or(0);
+    for index in 0..4 {
+        let tile = tile_of(&chart, 0, index, &[line, line, u32::MAX]);
+        assert_eq!(tile["exact"], true);
+        let numbers: Vec<i64> = serde_json::from_value(tile["happened"].clone()).expect("numbers");
+        let whole = numbers.chunks_exact(6).filter(|one| one[4] >= 0 && one[5] >= 0);
+        let told: BTreeSet<(u64, u64)> = whole.map(|one| (one[4] as u64, one[5] as u64)).collect();
+        let width_ns = tile["bucket_ns"].as_u64().expect("a width") * u64::from(BUCKETS);
+        let (from_ns, to_ns) = (index * width_ns, (index + 1) * width_ns);
+        // All that reach into the tile, though they began before it; a wait for the CPU may do so where the turn does not.
+        let within = |one: &&Ran| one.0 == 1 && one.2 < to_ns && one.3 >= from_ns && one.2 < last_ns;
+        let own: BTreeSet<(u64, u64)> = ran.iter().filter(within).map(|one| (one.2, one.3)).collect();
+        assert!(own.len() > 10 && own.is_subset(&told), "tile {index}: {own:?} of {told:?}");
+        assert!(told.len() <= own.len() + 4, "tile {index}: {told:?} of {own:?}");
+        assert!(numbers.chunks_exact(6).all(|one| one[2] == i64::from(line)));
+    }
+    for (level, index) in [(0, 1 << 40), (40, 0), (-40, 0), (i32::MIN, 0)] {
+        let missing = chart.tile(level, index, &[line]);
+        assert!(matches!(missing, Err(TileError::Missing { .. })), "{level}/{index}: {missing:?}");
+    }
+    let many: Vec<u32> = (0..2 * MOST_CHOSEN as u32).map(|at| at % 3).collect();
+    assert!(chart.tile(0, 0, &many).is_ok());
+    let stopped = ObjectChart::open(&folder.path().join("none"), &mut |_| true);
+    assert!(matches!(stopped, Err(OpenError::Run(_))), "{stopped:?}");
 }

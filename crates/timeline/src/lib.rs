@@ -30,7 +30,6 @@
 //! # Ok::<(), weir_trace::OpenRunError>(())
 //! ```
 
-mod abstraction;
 mod accounts;
 mod answers;
 mod attempts;
@@ -71,7 +70,6 @@ mod tasks;
 mod texts;
 mod traces;
 
-pub use abstraction::{AbstractEvent, Object, abstract_events};
 pub use accounts::{Accounts, MOST_ACCOUNTS};
 pub use blocked::{Hold, Wait, wait_of};
 pub use counts::{RunDivision, Seen, Statistics, Unjoinable};

@@ -365,7 +365,7 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage { path: &["sql"], options: &[&["run", "question", "saved", "list", "tables", "json", "csv"]], modes: &[] },
     Usage {
         path: &["export"],
-        options: &[&["run", "csv", "tables", "perfetto", "chrome", "pprof", "parquet"]],
+        options: &[&["run", "csv", "tables", "perfetto", "chrome", "ctf", "pprof", "parquet"]],
         modes: &[],
     },
     Usage { path: &["objects"], options: &[&["run", "objects", "only", "table", "json"]], modes: &[] },

@@ -1,6 +1,7 @@
 // Draws the window: an axis, requests, a lane for each CPU, each lock and each task.
 
 import * as locks from "./locks.js";
+import * as objects from "./objects.js";
 import { UNKNOWN, walk } from "./tiles.js";
 
 export { UNKNOWN };
@@ -137,7 +138,8 @@ export class Drawing {
     this.left = view.gutter;
     this.width = width;
     this.scale = (width - this.left) / (view.to - view.from);
-    const tiles = view.tiles.in_window(view.from, view.to, 1 / this.scale);
+    const of_objects = view.chart === "objects";
+    const tiles = (of_objects ? view.object_tiles : view.tiles).in_window(view.from, view.to, 1 / this.scale);
     context.save();
     context.beginPath();
     context.rect(this.left, AXIS, width - this.left, height - AXIS);
@@ -150,7 +152,8 @@ export class Drawing {
       if (row.sort !== "task") context.fillRect(this.left, this.y(row), width - this.left, row.height);
       for (const one of tiles) this.row(row, one);
     }
-    this.wakes(tiles, visible);
+    if (of_objects) objects.arrows(this, tiles, visible);
+    else this.wakes(tiles, visible);
     this.remarks(visible, height);
     this.chosen(visible);
     context.restore();
@@ -220,6 +223,7 @@ export class Drawing {
     const begin = Math.max(from, this.view.from);
     const end = Math.min(to, this.view.to);
     if (end <= begin) return;
+    if (row.sort === "object") return objects.row(this, row, tile, begin, end);
     if (row.sort === "requests") return tile.exact ? this.single_requests(row, tile, begin, end) : this.request_buckets(row, tile, begin, end);
     const lane = { cpu: tile.cpus, lock: tile.locks, task: tile.tasks }[row.sort].get(row.id);
     if (!lane) {

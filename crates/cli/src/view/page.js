@@ -2,8 +2,9 @@
 
 import { AXIS, Drawing, time } from "./draw.js";
 import { lanes_of } from "./locks.js";
+import * as objects from "./objects.js";
 import { found, legend, show, words } from "./panel.js";
-import { Tiles, walk } from "./tiles.js";
+import { Tiles, lanes_of_objects, walk } from "./tiles.js";
 
 const MOST_ROWS = 400;
 const LEAST_NS = 200;
@@ -21,7 +22,13 @@ const view = {
   request: null,
   by_pid: new Map(whole.tasks.map((task) => [task.pid, task])),
   tiles: new Tiles(whole, () => redraw()),
+  // Which chart is shown: "lanes" or "objects".
+  chart: "lanes",
+  choice: null,
+  object_tiles: null,
 };
+let shown_tasks = whole.tasks;
+let asking = null;
 let chosen = -1;
 let asked = false;
 
@@ -32,8 +39,9 @@ function order(tasks) {
   return [...tasks].sort((a, b) => places.get(a.tgid || a.pid) - places.get(b.tgid || b.pid)).slice(0, MOST_ROWS);
 }
 
-function lay_out(tasks) {
-  view.layout = Drawing.layout(whole.cpus, lanes_of(whole), order(tasks));
+function lay_out(tasks = shown_tasks) {
+  shown_tasks = tasks;
+  view.layout = view.chart === "objects" ? view.choice.layout() : Drawing.layout(whole.cpus, lanes_of(whole), order(tasks));
   view.scroll = Math.max(0, Math.min(view.scroll, view.layout.height - lanes.clientHeight + AXIS));
 }
 
@@ -53,10 +61,13 @@ function tell() {
   const tasks = view.layout.rows.filter((row) => row.sort === "task").length;
   const locks = whole.locks.length > 0 ? ` ${whole.locks.length} locks,` : "";
   const more = whole.tasks.length > tasks ? ` of ${whole.tasks.length}` : "";
-  status.textContent = view.tiles.failed || `${time(view.to - view.from)} from ${time(view.from)}; ${whole.requests} requests, ${tasks}${more} tasks,${locks} ${whole.events} events; ${whole.host}`;
+  const source = view.chart === "objects" ? view.object_tiles : view.tiles;
+  if (view.chart === "objects") status.textContent = source.failed || `${time(view.to - view.from)} from ${time(view.from)}; ${view.choice.chosen.length} of ${view.choice.told.objects.length} objects, ${view.choice.told.kept} interactions${view.choice.told.left_out ? `, ${view.choice.told.left_out} more are not told` : ""}`;
+  else status.textContent = source.failed || `${time(view.to - view.from)} from ${time(view.from)}; ${whole.requests} requests, ${tasks}${more} tasks,${locks} ${whole.events} events; ${whole.host}`;
   document.body.dataset.marks = JSON.stringify(drawing.marked);
   document.body.dataset.named = String(drawing.request_names);
-  document.body.dataset.ready = String(view.tiles.under_way === 0 && view.tiles.wanted.length === 0);
+  document.body.dataset.chart = view.chart;
+  document.body.dataset.ready = String(asking === null && [view.tiles, source].every((one) => one.under_way === 0 && one.wanted.length === 0));
 }
 
 function draw_overview() {
@@ -103,7 +114,8 @@ function move(from, to) {
   const span = Math.min(whole.duration_ns, Math.max(LEAST_NS, to - from));
   view.from = Math.max(0, Math.min(from, whole.duration_ns - span));
   view.to = view.from + span;
-  history.replaceState(null, "", `#from=${Math.round(view.from)}&to=${Math.round(view.to)}`);
+  const chosen = view.chart === "objects" ? `&objects=${view.choice.chosen.join(".")}` : "";
+  history.replaceState(null, "", `#from=${Math.round(view.from)}&to=${Math.round(view.to)}${chosen}`);
   redraw();
 }
 
@@ -130,6 +142,7 @@ function slowest(step) {
 function choose(request, place) {
   view.request = request;
   show(panel, request, place, view.by_pid);
+  if (view.chart === "objects") return move(request.from_ns - 0.15 * request.response_ns, request.from_ns + 1.15 * request.response_ns);
   const own = request.steps.map((step) => step.pid).find((pid) => view.by_pid.has(pid));
   if (own) reveal(own);
   move(request.from_ns - 0.15 * request.response_ns, request.from_ns + 1.15 * request.response_ns);
@@ -144,8 +157,56 @@ function reveal(id, sort = "task") {
   redraw();
 }
 
+// Shows objects and their interactions, these where any are named, or CPUs and tasks again.
+async function show_chart(chart, lines = null) {
+  if (chart === "objects" && !view.choice) {
+    if (asking) return;
+    status.textContent = "Reading the run for its objects, once";
+    document.body.dataset.ready = "false";
+    asking = fetch("objects.json");
+    try {
+      const answer = await asking;
+      if (!answer.ok) throw new Error(await answer.text());
+      view.choice = new objects.Choice(await answer.json());
+    } catch (error) {
+      return void (status.textContent = String(error.message).trim());
+    } finally {
+      asking = null;
+    }
+    view.object_tiles = new Tiles(whole, () => redraw(), (name) => `objects/${name}/${view.choice.chosen.join(".")}`, lanes_of_objects);
+  }
+  view.chart = chart;
+  view.scroll = 0;
+  const is_objects = chart === "objects";
+  if (is_objects && lines) view.choice.set(lines);
+  $("chart").setAttribute("aria-pressed", String(is_objects));
+  $("pick").hidden = !is_objects;
+  if (!is_objects) pick(false);
+  if (is_objects) objects.legend($("legend"));
+  else legend($("legend"), whole.locks.length > 0, whole.remarks.length > 0);
+  choice_changed();
+}
+
+function choice_changed() {
+  view.object_tiles?.forget();
+  lay_out();
+  move(view.from, view.to);
+}
+
+// Opens or closes the list of objects.
+function pick(open) {
+  $("choice").hidden = !open;
+  $("pick").setAttribute("aria-expanded", String(open));
+  if (open) objects.choose($("choice"), view.choice, what.value.trim().toLowerCase(), choice_changed);
+}
+
 function search() {
   const query = what.value.trim().toLowerCase();
+  if (view.chart === "objects") {
+    pick(query !== "" || !$("choice").hidden);
+    const found = query === "" ? null : view.choice.told.objects.find((object) => `${object.class} ${object.name}`.toLowerCase().includes(query));
+    return { first: found && (() => { view.choice.set([...view.choice.chosen, found.line]); choice_changed(); reveal(found.line, "object"); }) };
+  }
   const result = found($("found"), whole, query, {
     request: ([from_ns, response_ns]) => {
       const known = whole.slowest.find((one) => one.from_ns === from_ns && one.response_ns === response_ns);
@@ -176,12 +237,14 @@ const keys = {
   ArrowLeft: (event) => pan(event.shiftKey ? -0.9 : -0.2), ArrowRight: (event) => pan(event.shiftKey ? 0.9 : 0.2),
   ArrowUp: () => scroll(-60), ArrowDown: () => scroll(60), PageUp: () => scroll(-lanes.clientHeight * 0.8), PageDown: () => scroll(lanes.clientHeight * 0.8),
   0: () => move(0, whole.duration_ns), Home: () => pan(-1e9), End: () => pan(1e9),
+  o: () => show_chart(view.chart === "objects" ? "lanes" : "objects"), c: () => view.chart === "objects" && pick($("choice").hidden),
   n: () => slowest(1), p: () => slowest(-1), "/": () => what.focus(), "?": () => $("keys").showModal(),
   Escape: () => {
     view.request = null;
     chosen = -1;
     show(panel, null);
     what.value = "";
+    if (view.chart === "objects") pick(false);
     search();
     lanes.focus();
   },
@@ -196,7 +259,7 @@ document.addEventListener("keydown", (event) => {
     return lanes.focus();
   }
   if (typing && event.key !== "Escape") return;
-  if (event.target.closest("#panel, #found") && event.key.startsWith("Arrow")) return;
+  if (event.target.closest("#panel, #found, #choice") && event.key.startsWith("Arrow")) return;
   const act = keys[event.key];
   if (!act) return;
   event.preventDefault();
@@ -204,7 +267,7 @@ document.addEventListener("keydown", (event) => {
 });
 what.addEventListener("input", search);
 $("search").addEventListener("submit", (event) => event.preventDefault());
-for (const [id, act] of [["in", () => zoom(2)], ["out", () => zoom(0.5)], ["all", () => move(0, whole.duration_ns)], ["slow", () => slowest(1)], ["help", () => $("keys").showModal()]]) {
+for (const [id, act] of [["in", () => zoom(2)], ["out", () => zoom(0.5)], ["all", () => move(0, whole.duration_ns)], ["slow", () => slowest(1)], ["chart", () => keys.o()], ["pick", () => keys.c()], ["help", () => $("keys").showModal()]]) {
   $(id).addEventListener("click", act);
 }
 
@@ -238,7 +301,8 @@ lanes.addEventListener("pointerleave", () => (hint.hidden = true));
 lanes.addEventListener("click", (event) => {
   const box = drawing.at(event.offsetX, event.offsetY);
   if (dragged > 4 || !box) return;
-  status.textContent = words(box, view.by_pid).replaceAll("\n", "; ");
+  status.textContent = words(box, view.by_pid, view.choice).replaceAll("\n", "; ");
+  if (box.row.sort === "object") return;
   if (box.row.sort !== "task" && box.key > 0) reveal(box.key);
   if (box.wait) reveal(box.wait.waiter);
   const known = box.request && whole.slowest.find((one) => one.from_ns === Math.round(box.from) && one.name === box.request.name);
@@ -256,7 +320,7 @@ function point(event) {
   const box = drawing.at(event.offsetX, event.offsetY);
   hint.hidden = !box;
   if (!box) return;
-  hint.textContent = words(box, view.by_pid);
+  hint.textContent = words(box, view.by_pid, view.choice);
   hint.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - hint.offsetWidth - 8))}px`;
   hint.style.top = `${event.clientY + 20 + hint.offsetHeight > innerHeight ? event.clientY - hint.offsetHeight - 12 : event.clientY + 20}px`;
 }
@@ -276,10 +340,12 @@ function of_address() {
   const told = new URLSearchParams(location.hash.slice(1));
   const [from, to] = [Number(told.get("from") ?? 0), Number(told.get("to") ?? whole.duration_ns)];
   if (Number.isFinite(from) && Number.isFinite(to) && to > from) move(from, to);
+  const lines = told.get("objects");
+  if (lines !== null) show_chart("objects", lines.split(".").map(Number));
 }
 addEventListener("hashchange", of_address);
 addEventListener("resize", () => {
-  lay_out(view.layout.rows.filter((row) => row.task).map((row) => row.task));
+  lay_out();
   redraw();
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {

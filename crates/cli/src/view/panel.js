@@ -2,6 +2,7 @@
 
 import { time, number, RUNNING, UNKNOWN, state_words } from "./draw.js";
 import * as locks from "./locks.js";
+import * as objects from "./objects.js";
 
 const LEGEND = [
   ["runs", "run"], ["waits for a CPU", "wait_cpu"], ["lock", "wait_lock"], ["sleeps", "wait_timer"], ["process", "wait_process"],
@@ -80,7 +81,8 @@ export function show(panel, request, place, by_pid) {
 }
 
 // What a box says when it is pointed at.
-export function words(box, by_pid) {
+export function words(box, by_pid, choice) {
+  if (box.row.sort === "object") return objects.words(box, choice);
   const span = `${time(box.to - box.from)} from ${time(box.from)}`;
   const task = (pid) => (pid === 0 ? "idle" : pid === UNKNOWN ? "not known" : `${by_pid.get(pid)?.name || "task"} ${number(pid)}`);
   if (box.remark) return `${box.remark.sort} at ${time(box.remark.at_ns)}\n${box.remark.text}`;

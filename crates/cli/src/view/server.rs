@@ -6,7 +6,7 @@ use std::io::Read;
 use std::sync::Arc;
 use weir_endpoint::Answer;
 use weir_measure::part::Part;
-use weir_tiles::{RunTiles, TileError};
+use weir_tiles::{MOST_CHOSEN, OpenError, RunTiles, TileError};
 
 /// What the page may do: load its own scripts, styles and data, nothing else from anywhere.
 pub(super) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -14,10 +14,11 @@ pub(super) const POLICY: &str = "default-src 'none'; script-src 'self'; style-sr
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-const SCRIPTS: [(&str, &str); 5] = [
+const SCRIPTS: [(&str, &str); 6] = [
     ("page.js", include_str!("page.js")),
     ("draw.js", include_str!("draw.js")),
     ("locks.js", include_str!("locks.js")),
+    ("objects.js", include_str!("objects.js")),
     ("tiles.js", include_str!("tiles.js")),
     ("panel.js", include_str!("panel.js")),
 ];
@@ -26,6 +27,19 @@ const SCRIPTS: [(&str, &str); 5] = [
 pub(super) trait Source {
     fn whole_json(&self) -> &[u8];
     fn tile(&mut self, level: i32, index: u64) -> Result<Arc<[u8]>, TileError>;
+    fn objects_json(&mut self) -> Result<Vec<u8>, OpenError>;
+    fn object_tile(&mut self, place: (i32, u64), lines: &[u32]) -> Result<Vec<u8>, ObjectTileError>;
+}
+
+/// Why there is no tile of objects.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ObjectTileError {
+    /// The run cannot be read for them.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// There is no such tile.
+    #[error(transparent)]
+    Tile(#[from] TileError),
 }
 
 impl Source for RunTiles {
@@ -35,6 +49,14 @@ impl Source for RunTiles {
 
     fn tile(&mut self, level: i32, index: u64) -> Result<Arc<[u8]>, TileError> {
         Self::tile(self, level, index)
+    }
+
+    fn objects_json(&mut self) -> Result<Vec<u8>, OpenError> {
+        Ok(self.objects()?.choice_json())
+    }
+
+    fn object_tile(&mut self, (level, index): (i32, u64), lines: &[u32]) -> Result<Vec<u8>, ObjectTileError> {
+        Ok(self.objects()?.tile(level, index, lines)?)
     }
 }
 
@@ -92,10 +114,26 @@ impl<S: Source> Site<S> {
             "" => Answer::whole(200, "text/html; charset=utf-8", self.page.as_str()),
             "page.css" => Answer::whole(200, "text/css; charset=utf-8", colours() + STYLE),
             "whole.json" => Answer::whole(200, "application/json", self.tiles.whole_json()),
+            "objects.json" => match self.tiles.objects_json() {
+                Ok(json) => Answer::whole(200, "application/json", json),
+                Err(error) => Answer::line(500, &error.to_string()),
+            },
+            name if name.starts_with("objects/") => match object_tile_of(name) {
+                Some((place, lines)) => self.object_tile(place, &lines),
+                None => Answer::line(404, "no such page"),
+            },
             name => match tile_of(name) {
                 Some((level, index)) => self.tile(level, index),
                 None => Answer::line(404, "no such page"),
             },
+        }
+    }
+
+    fn object_tile(&mut self, place: (i32, u64), lines: &[u32]) -> Answer {
+        match self.tiles.object_tile(place, lines) {
+            Ok(json) => Answer::whole(200, "application/json", json),
+            Err(error @ ObjectTileError::Tile(TileError::Missing { .. })) => Answer::line(404, &error.to_string()),
+            Err(error) => Answer::line(500, &error.to_string()),
         }
     }
 
@@ -106,6 +144,16 @@ impl<S: Source> Site<S> {
             Err(error) => Answer::line(500, &error.to_string()),
         }
     }
+}
+
+/// Level, number and lines of `objects/LEVEL/NUMBER/LINE.LINE...`.
+fn object_tile_of(name: &str) -> Option<((i32, u64), Vec<u32>)> {
+    let (level, rest) = name.strip_prefix("objects/")?.split_once('/')?;
+    let (index, lines) = rest.split_once('/')?;
+    let lines = lines.split('.').filter(|line| !line.is_empty()).take(MOST_CHOSEN + 1);
+    let lines = lines.map(|line| line.parse().ok()).collect::<Option<Vec<u32>>>()?;
+    let place = (level.parse().ok()?, index.parse().ok()?);
+    (lines.len() <= MOST_CHOSEN).then_some((place, lines))
 }
 
 /// Level and number of `tile/LEVEL/NUMBER`.
@@ -172,6 +220,17 @@ mod tests {
                 Ok(format!("[{level},{index}]").into_bytes().into())
             }
         }
+
+        fn objects_json(&mut self) -> Result<Vec<u8>, OpenError> {
+            Ok(b"{}".to_vec())
+        }
+
+        fn object_tile(&mut self, (level, index): (i32, u64), lines: &[u32]) -> Result<Vec<u8>, ObjectTileError> {
+            if index > 9 {
+                return Err(TileError::Missing { level, index }.into());
+            }
+            Ok(format!("[{level},{index},{lines:?}]").into_bytes())
+        }
     }
 
     fn site() -> Site<Numbers> {
@@ -220,6 +279,13 @@ mod tests {
         }
         assert_eq!(body(get("tile/-2/7")), b"[-2,7]");
         assert_eq!(get("tile/0/10").status, 404);
+        assert_eq!(body(get("objects/-1/7/3.12")), b"[-1,7,[3, 12]]");
+        assert_eq!(body(get("objects/-1/7/")), b"[-1,7,[]]");
+        assert_eq!(get("objects.json").status, 200);
+        let too_many = format!("objects/0/1/{}", vec!["1"; MOST_CHOSEN + 1].join("."));
+        for name in ["objects/0/10/3", "objects/0/1", "objects/0/1/x", "objects/0/1/3.-4", &too_many] {
+            assert_eq!(get(name).status, 404, "{name}");
+        }
         for name in ["tile/0", "tile/x/1", "tile/0/-1", "tile/0/1/2", "tile/99999999999/0", "../whole.json", "page.rs"]
         {
             assert_eq!(get(name).status, 404, "{name}");

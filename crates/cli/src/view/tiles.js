@@ -7,9 +7,12 @@ const MOST_KEPT = 400;
 const MOST_AT_ONCE = 4;
 
 export class Tiles {
-  constructor(whole, changed) {
+  // `address` names a tile by its level and number, `prepare` makes its lanes ready to be found.
+  constructor(whole, changed, address = (name) => `tile/${name}`, prepare = lanes_by_number) {
     this.whole = whole;
     this.changed = changed;
+    this.address = address;
+    this.prepare = prepare;
     this.kept = new Map();
     this.wanted = [];
     this.under_way = 0;
@@ -60,6 +63,12 @@ export class Tiles {
     return null;
   }
 
+  // All are asked for anew: they are of something else now. What is under way still goes to those of before.
+  forget() {
+    this.kept = new Map();
+    this.wanted = [];
+  }
+
   next() {
     while (this.under_way < MOST_AT_ONCE && this.wanted.length > 0) {
       const [level, index] = this.wanted.shift();
@@ -67,21 +76,20 @@ export class Tiles {
       if (this.kept.has(name)) continue;
       this.kept.set(name, null);
       this.under_way++;
-      fetch(`tile/${name}`)
+      const kept = this.kept;
+      fetch(this.address(name))
         .then((answer) => (answer.ok ? answer.json() : answer.text().then((text) => Promise.reject(new Error(text)))))
         .then((tile) => {
           tile.from = index * this.tile_ns(level);
           tile.to = tile.from + this.tile_ns(level);
-          tile.cpus = new Map(tile.cpus.map((lane) => [lane[0], lane]));
-          tile.tasks = new Map(tile.tasks.map((lane) => [lane[0], lane]));
-          tile.locks = new Map(tile.locks.map((lane) => [lane[0], lane]));
-          this.kept.set(name, tile);
+          this.prepare(tile);
+          kept.set(name, tile);
           this.failed = "";
           while (this.kept.size > MOST_KEPT) this.kept.delete(this.kept.keys().next().value);
         })
         .catch((error) => {
           this.failed = String(error.message).trim();
-          setTimeout(() => this.kept.get(name) === null && this.kept.delete(name), 2000);
+          setTimeout(() => kept.get(name) === null && kept.delete(name), 2000);
         })
         .finally(() => {
           this.under_way--;
@@ -89,6 +97,17 @@ export class Tiles {
         });
     }
   }
+}
+
+const by_number = (lanes) => new Map(lanes.map((lane) => [lane[0], lane]));
+
+function lanes_by_number(tile) {
+  for (const name of ["cpus", "tasks", "locks"]) tile[name] = by_number(tile[name]);
+}
+
+// The same for tiles of objects.
+export function lanes_of_objects(tile) {
+  for (const name of ["busy", "asks"]) tile[name] = by_number(tile[name]);
 }
 
 // Hands each stretch of a lane in buckets to take(from, to, shares), shares being [key, share of 255, ...].

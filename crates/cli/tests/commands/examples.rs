@@ -56,6 +56,21 @@ fn each_example_says_how_to_run_it() {
 }
 
 #[test]
+fn derived_tables_are_made_and_timed() {
+    let Some(example) = built("derive") else { return };
+    let told = printed(&example, &[Path::new("6000")], "");
+    let rows = |table: &str| {
+        let line = told.lines().find_map(|line| line.strip_prefix(&format!("{table}: ")));
+        let line = line.unwrap_or_else(|| panic!("{table}: {told}"));
+        assert!(line.ends_with(" ms then"), "{line}");
+        line.split(' ').next().and_then(|rows| rows.parse::<u64>().ok()).expect("a number")
+    };
+    // A thousand requests, of which each has a turn on a CPU and is asked for and answered.
+    assert_eq!((rows("requests"), rows("slices")), (1000, 1000), "{told}");
+    assert!(rows("interactions") >= 2000 && rows("objects") >= 10, "{told}");
+}
+
+#[test]
 fn an_open_loop_tells_what_users_felt() {
     let Some(example) = built("open_loop") else { return };
     let text = printed(&example, &[], "");

@@ -188,23 +188,53 @@ fn a_trace_of_perfetto_has_each_request_with_its_parts_and_arrows_to_threads() {
     assert_eq!(names["wait"], count("SELECT count(*) FROM waits JOIN tasks ON tasks.pid = waits.pid"));
     assert!(said.contains(&format!("{requests} requests")), "{said}");
     let run_by_threads = count("SELECT count(DISTINCT request_id) FROM parts WHERE part = 'run' AND pid IS NOT NULL");
-    assert_eq!(flows.values().filter(|ends| **ends > 1).count() as u64, run_by_threads);
-    by_perfettos_own_classes(&file, requests);
+    let of_requests = |flow: &u64| *flow < FIRST_INTERACTION;
+    let joined = flows.iter().filter(|(flow, ends)| of_requests(flow) && **ends > 1).count() as u64;
+    assert_eq!(joined, run_by_threads);
+    let interactions = count("SELECT count(*) FROM interactions WHERE pattern <> 'cpu'");
+    assert_eq!(names["interaction"], interactions);
+    assert_eq!(
+        names["busy"],
+        count("SELECT count(*) FROM interactions WHERE pattern <> 'cpu' AND used_ns IS NOT NULL")
+    );
+    assert!(said.contains(&format!("{interactions} interactions")), "{said}");
+    // Each that a thread asked for has an arrow from there.
+    let by_threads = count(
+        "SELECT count(*) FROM interactions JOIN tasks ON pid = requester_id
+        WHERE requester_class = 'task' AND pattern <> 'cpu'",
+    );
+    let of_interactions: Vec<u64> =
+        flows.iter().filter(|(flow, _)| !of_requests(flow)).map(|(_, ends)| *ends).collect();
+    assert!(by_threads > 10 && of_interactions.iter().all(|ends| *ends == 2), "{by_threads}: {of_interactions:?}");
+    assert_eq!(of_interactions.len() as u64, by_threads);
+    by_perfettos_own_classes(&file, requests, interactions);
 }
 
-/// Has the classes of PyPI's `perfetto` read the trace, where they are installed.
-fn by_perfettos_own_classes(trace: &Path, requests: u64) {
+/// Numbers of arrows from here on are of interactions.
+const FIRST_INTERACTION: u64 = 1 << 40;
+
+/// Has the classes of PyPI's `perfetto` read the trace, where they are installed: requests, what objects did on the
+/// tracks below that of all objects, and arrows that have both ends.
+fn by_perfettos_own_classes(trace: &Path, requests: u64, interactions: u64) {
     let program = "import sys
+from collections import Counter
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 trace = perfetto_trace_pb2.Trace()
 trace.ParseFromString(open(sys.argv[1], 'rb').read())
-print(sum(1 for packet in trace.packet if packet.HasField('track_event') and packet.track_event.type == 1
-          and 'request' in packet.track_event.categories))";
+begins = [packet.track_event for packet in trace.packet if packet.HasField('track_event') and packet.track_event.type == 1]
+print(sum(1 for event in begins if 'request' in event.categories))
+tracks = {one.track_descriptor.uuid: one.track_descriptor for one in trace.packet if one.HasField('track_descriptor')}
+group = [uuid for uuid, track in tracks.items() if track.name == 'objects']
+within = {uuid for uuid, track in tracks.items() if group and track.parent_uuid == group[0]}
+print(sum(1 for event in begins if 'interaction' in event.categories and event.track_uuid in within))
+flows = Counter(flow for event in begins for flow in event.flow_ids if flow >= 1 << 40)
+print(sorted(set(flows.values())))";
     let python = std::env::var_os("WEIR_PERFETTO_PYTHON").unwrap_or_else(|| "python3".into());
     let output = std::process::Command::new(python).args(["-c", program]).arg(trace).output();
     match output {
         Ok(output) if output.status.success() => {
-            assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), requests.to_string());
+            let told = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(told.lines().collect::<Vec<_>>(), [&requests.to_string(), &interactions.to_string(), "[2]"]);
         }
         _ => println!("skipped: python3 has no classes of Perfetto (`pip install perfetto protobuf`)"),
     }
@@ -231,6 +261,65 @@ fn a_trace_of_chrome_is_json_with_the_same_slices() {
         .collect();
     let place = |event: &&Value| (event["pid"].as_u64().expect("a pid"), event["tid"].as_u64().expect("a tid"));
     assert!(requests.iter().chain(&parts).all(|event| named.contains(&place(event))));
+}
+
+/// The scheduler's, tasks' and disks' events of a run, a line each: when and where, who, and what of it a kernel's
+/// tracepoint tells.
+fn kernels_events(run: &Path) -> Vec<String> {
+    // A frozen task is told as one that ended, and of a soft interrupt it is not told whose it was. Of a task that is
+    // made its sort is not told, and of a request to a disk whether it reads or writes alone.
+    let sql = "SELECT (SELECT begin_monotonic_ns FROM run) + at_ns AS at_ns, lane, kind, a,
+            CASE kind WHEN 'sched_switch' THEN CASE b & 255 WHEN 16 THEN 32 ELSE b & 255 END ELSE b END AS b,
+            CASE WHEN kind = 'fork' THEN 0 WHEN kind = 'disk_request' AND flags > 1 THEN 3 WHEN kind <> 'sched_waking'
+                THEN flags WHEN flags & 4 = 0 THEN 0 WHEN flags & 2 THEN 7 ELSE flags & 5 END AS flags
+        FROM events WHERE kind IN ('sched_switch', 'sched_waking', 'fork', 'exec', 'exit', 'disk_request')
+        ORDER BY 1, 2, 3, 4, 5";
+    text(&asked(run, &["--csv", sql])).lines().skip(1).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_trace_of_ctf_is_read_back_with_the_same_events() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (run, trace, back) = (recorded(folder.path()), folder.path().join("trace"), folder.path().join("back"));
+    let said = text(&weir().arg("export").arg(&run).arg("--ctf").arg(&trace).output().expect("it runs"));
+    let imported = weir().arg("import").arg(&trace).args(["--json", "--run"]).arg(&back).output().expect("it runs");
+    let told: Value = serde_json::from_str(&text(&imported)).expect("JSON");
+    assert_eq!((&told["format"], &told["clock"]), (&"CTF".into(), &"monotonic".into()), "{told:#}");
+    let (own, imported) = (kernels_events(&run), kernels_events(&back));
+    assert!(own.len() > 1000 && own.iter().any(|line| line.contains("disk_request")), "{} events", own.len());
+    for (one, other) in own.iter().zip(&imported) {
+        assert_eq!(one, other);
+    }
+    assert_eq!(own.len(), imported.len());
+    // What is no tracepoint of the kernel's is there by its name.
+    let events = told["events"].as_object().expect("events by name");
+    let of = |sql: &str| text(&asked(&run, &["--csv", sql])).lines().nth(1).unwrap_or_default().to_owned();
+    let sends = of("SELECT count(*) FROM events WHERE kind = 'socket_send'");
+    assert_eq!(events["weir:socket_send"].to_string(), sends);
+    let disks: u64 = of("SELECT count(*) FROM events WHERE kind = 'disk_request'").parse().expect("a number");
+    let all: u64 = of("SELECT count(*) FROM events").parse().expect("a number");
+    assert!(said.contains(&format!("{} events in", all + disks)), "{said}");
+    by_babeltrace(&trace, events);
+    let again = weir().arg("export").arg(&run).arg("--ctf").arg(&trace).output().expect("it runs");
+    assert!(!again.status.success() && String::from_utf8_lossy(&again.stderr).contains("is not empty"));
+}
+
+/// Has babeltrace2 read the trace, where it is installed: the same events by their names, none of them wrong.
+fn by_babeltrace(trace: &Path, events: &serde_json::Map<String, Value>) {
+    let program = std::env::var_os("WEIR_BABELTRACE2").unwrap_or_else(|| "babeltrace2".into());
+    let Ok(output) = std::process::Command::new(program).args(["--names", "none"]).arg(trace).output() else {
+        println!("skipped: babeltrace2 is not installed (Debian's package babeltrace2)");
+        return;
+    };
+    let told = text(&output);
+    let mut names = BTreeMap::<String, u64>::new();
+    for line in told.lines() {
+        let name = events.keys().find(|name| line.contains(&format!(" {name}: ")));
+        *names.entry(name.unwrap_or_else(|| panic!("{line}")).clone()).or_default() += 1;
+    }
+    let own: BTreeMap<String, u64> =
+        events.iter().filter_map(|(name, count)| Some((name.clone(), count.as_u64()?))).collect();
+    assert_eq!(names, own);
 }
 
 #[test]

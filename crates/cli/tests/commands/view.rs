@@ -132,6 +132,80 @@ fn the_viewer_zooms_from_the_whole_run_to_single_events() {
     assert_eq!(browser.errors(), &[] as &[String]);
 }
 
+/// What is said of the rows of objects, each once, looked at this many pixels apart.
+fn said_of_objects(browser: &mut Browser, apart: u32) -> String {
+    let script = format!(
+        "(() => {{
+        const lanes = document.querySelector('#lanes');
+        const box = lanes.getBoundingClientRect();
+        const said = new Set();
+        for (let x = 160; x < box.width; x += {apart}) for (let y = 26; y < box.height; y += 6) {{
+            lanes.dispatchEvent(new PointerEvent('pointermove', {{ clientX: box.x + x, clientY: box.y + y, pointerId: 7 }}));
+            const hint = document.querySelector('#hint');
+            if (!hint.hidden) said.add(hint.textContent.split(', ')[0]);
+        }}
+        return [...said].join('\\n');
+    }})()"
+    );
+    browser.value(&script).as_str().expect("a text").to_owned()
+}
+
+#[test]
+fn objects_are_charted_with_who_asked_whom() {
+    let (Some(run), Some(())) = (recorded(), require::browser()) else { return };
+    let viewing = Viewing::of(run);
+    let mut browser = Browser::start();
+    browser.screen(1280, 800, false);
+    browser.open(&viewing.address);
+    browser.wait_for("document.body.dataset.ready === 'true'");
+    browser.press("o");
+    let ready = "document.body.dataset.chart === 'objects' && document.body.dataset.ready === 'true'";
+    browser.wait_for(ready);
+    shoot(&mut browser, "objects-1280-whole", false);
+    let far = said_of_objects(&mut browser, 48);
+    assert!(far.contains("apache2 (") && far.contains("cpu "), "{far}");
+    // One of the slowest requests, until single interactions and their arrows are in sight.
+    browser.press("n");
+    let arrows = |browser: &mut Browser| {
+        browser.wait_for(ready);
+        let told = browser.value("document.body.dataset.arrows || '0'");
+        told.as_str().and_then(|text| text.parse::<u32>().ok()).is_some_and(|arrows| (4..250).contains(&arrows))
+    };
+    let found = (0..12).any(|_| arrows(&mut browser) || (browser.press("+"), false).1);
+    assert!(found, "no arrows");
+    shoot(&mut browser, "objects-1280-close", false);
+    let near = said_of_objects(&mut browser, 8);
+    assert!(near.contains("conversation: client") && near.contains("asks apache2 ("), "{near}");
+    assert!(near.contains("cpu: apache2 ("), "{near}");
+    // An object that was not chosen gets a row, which the address keeps; a chosen one goes.
+    let chosen = "location.hash.match(/objects=([0-9.]*)/)[1].split('.').length";
+    let before = browser.value(chosen).as_u64().expect("a number");
+    browser.press("c");
+    browser.wait_for("document.querySelectorAll('#choice input').length > 4");
+    shoot(&mut browser, "objects-1280-choice", false);
+    browser.value("document.querySelector('#choice input:checked').click()");
+    browser.wait_for(ready);
+    assert_eq!(browser.value(chosen).as_u64(), Some(before - 1));
+    browser.press("/");
+    browser.type_in("cpu 0");
+    browser.wait_for("document.querySelectorAll('#choice label').length === 1");
+    browser.press("Escape");
+    let kept = browser.value("location.hash").as_str().expect("an address").to_owned();
+    for (width, dark) in [(1280, true), (400, false), (400, true)] {
+        browser.screen(width, 800, dark);
+        // Another question makes it another document, which knows what its address says alone.
+        browser.open(&format!("{}?{width}{dark}{kept}", viewing.address));
+        browser.wait_for(ready);
+        assert_eq!(browser.value(chosen).as_u64(), Some(before - 1), "the address has lost the objects");
+        let broad = browser.value("document.documentElement.scrollWidth").as_u64();
+        assert!(broad <= Some(u64::from(width)), "{broad:?} pixels on a screen of {width}");
+        shoot(&mut browser, &format!("objects-{width}-{}", if dark { "dark" } else { "light" }), false);
+    }
+    browser.press("o");
+    browser.wait_for("document.body.dataset.chart === 'lanes' && document.body.dataset.ready === 'true'");
+    assert_eq!(browser.errors(), &[] as &[String]);
+}
+
 /// The canvas tells where it has drawn marks of time, and how many names of requests.
 #[test]
 fn the_viewer_has_marks_of_time_and_a_whole_legend_at_every_width_and_names_requests() {

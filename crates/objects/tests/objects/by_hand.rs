@@ -263,6 +263,50 @@ fn locks_are_waited_for_and_only_what_is_told_of_them_is_told() {
     assert_eq!(interaction("timer").requests, None, "no source of timers was recorded");
 }
 
+/// A task waits for a file until it runs again; a switch without such a wait before it ends nothing.
+#[test]
+fn a_file_is_waited_for_until_the_task_runs_again() {
+    let mut world = World::new(Table::ours());
+    let name = text_slots("/srv/page.html");
+    let kind = Kind::Named as u16;
+    world.framework.push(&Record { kind, flags: 1, slots: name.len() as u8, a: 99, ..Record::default() }, &name, None);
+    world.at(900, Kind::Watched, 0, 0, (1, 0));
+    world.switch(1000, 0, 0, FRONT);
+    world.socket(1100, Kind::SocketRecv, 0, CLIENT);
+    world.at(1200, Kind::FileWait, 0, 0, (pair(FRONT, 0), 99));
+    world.switch(1210, 0, FRONT, 0);
+    world.switch(1700, 0, 0, FRONT);
+    world.socket(1900, Kind::SocketSend, 0, CLIENT);
+    world.switch(2000, 0, FRONT, 0);
+    let report = world.report();
+    assert_eq!(of(&report.classes[1], "file", &["front"]), (500, 0));
+    let file = report.objects.iter().find(|one| one.interaction == "file").expect("the file");
+    assert_eq!((file.name.as_str(), file.used_ns, file.accepts), ("/srv/page.html", Some(500), 1));
+    assert_eq!(report.counts.finishes_unaccepted, 0);
+}
+
+/// What an application tells of its own work: of two transactions within each other each has its own time.
+#[test]
+fn transactions_of_arm_interrupt_each_other_and_are_no_phases() {
+    let mut world = World::new(Table::ours());
+    let mut told = |time_ns, more: u8, name: &str, roles: &str| {
+        let record =
+            Record { time_ns, kind: Kind::ProbeHit as u16, flags: 1 | more, a: u64::from(FRONT), ..Record::default() };
+        world.framework.push(&record, &[], Some(&format!("shop\t{name}\t{roles}")));
+    };
+    told(1000, 0, "order", "phase");
+    told(1300, 0, "price", "phase");
+    told(1500, 2, "order", "phase");
+    told(1900, 0, "order", "end");
+    let report = world.report();
+    let used = |name: &str| {
+        let own = report.objects.iter().filter(|one| one.interaction == "transaction" && one.name == name);
+        own.filter_map(|one| one.used_ns).sum::<u64>()
+    };
+    assert_eq!((used("shop: order"), used("shop: price")), (300 + 400, 200));
+    assert!(report.objects.iter().all(|one| one.interaction != "phase"));
+}
+
 /// The example of the page: what a thread hands to another one of its pool is the transaction's.
 #[test]
 fn the_rules_of_the_page_follow_a_pool() {

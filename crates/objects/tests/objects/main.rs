@@ -4,6 +4,7 @@
 mod by_hand;
 mod generated;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use weir_objects::{Framework, Report, Table};
@@ -78,6 +79,53 @@ fn transactions_of_a_real_server_are_found_and_add_up() {
         // What a disk did was not recorded in these runs.
         let disk = report.interactions.iter().find(|one| one.name == "disk").expect("the table has disks");
         assert_eq!(disk.requests, None, "{run}");
+    }
+}
+
+/// Sums over the interactions of a run, one by one, are those that the report has of its objects.
+fn interactions_add_up(run: &Path) -> u64 {
+    let reader = RunReader::open(run).expect("a run");
+    let table = Table::ours();
+    let names: Vec<String> = table.interactions().iter().map(|one| one.name.clone()).collect();
+    let mut framework = Framework::with_occurrences(table);
+    let (mut told, mut all) = (Vec::new(), Vec::new());
+    reader.merge().each(|sourced| {
+        framework.push(&sourced.record, sourced.payload, text_of(&sourced));
+        framework.take_occurrences(&mut told);
+        all.append(&mut told);
+        true
+    });
+    framework.pause();
+    framework.take_occurrences(&mut told);
+    all.append(&mut told);
+    let mut sums = BTreeMap::<_, (u64, u64)>::new();
+    for one in &all {
+        let (requested, accepted, finished) = (one.requested_ns, one.accepted_ns, one.finished_ns);
+        assert!(requested.is_none_or(|at| accepted.is_none_or(|accepted| at <= accepted)), "{one:?}");
+        assert!(accepted.is_none_or(|at| finished.is_none_or(|finished| at <= finished)), "{one:?}");
+        let own = sums.entry((names[usize::from(one.interaction)].clone(), one.object)).or_default();
+        *own = (own.0 + one.used_ns().unwrap_or(0), own.1 + one.waited_ns().unwrap_or(0));
+    }
+    let by_itself = report(run);
+    let with = framework.finish();
+    let json = |report: &Report| serde_json::to_string(report).expect("JSON");
+    assert_eq!(json(&with), json(&by_itself), "{}: to keep interactions changes no sum", run.display());
+    for object in &with.objects {
+        let told = sums.get(&(object.interaction.clone(), object.id)).copied().unwrap_or_default();
+        let own = (object.used_ns.unwrap_or(0), object.waited_ns.map_or(told.1, |ns| ns));
+        assert_eq!(told, own, "{}: {} of {}", run.display(), object.name, object.interaction);
+    }
+    all.len() as u64
+}
+
+#[test]
+fn each_interaction_by_itself_adds_up_to_what_is_told_of_its_object() {
+    for run in RUNS.map(golden).iter().chain([&with_php()]) {
+        assert!(interactions_add_up(run) > 100, "{}", run.display());
+    }
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    for seed in 20..26 {
+        assert!(interactions_add_up(&generated::run(&folder.path().join(seed.to_string()), seed)) > 100, "seed {seed}");
     }
 }
 
