@@ -731,7 +731,28 @@ impl Tasks {
     /// Whether a task's wait that a time-out ended was one for a lock, and who then had that, where it is sure.
     pub(crate) fn sought_lock(&self, pid: u32, place: Place, at_ns: u64) -> Option<Option<u32>> {
         let word = word_of(&self.names, pid, place)?;
+        if let Some(gave_way) = self.gave_way(pid, place, at_ns) {
+            return Some(Some(gave_way));
+        }
         self.locks.was_got(word, pid, at_ns).then(|| self.locks.holder(word, pid, at_ns))
+    }
+
+    /// Who had a lock that a task got when the time of its wait for it was over, and gave way to it: one that waits for this
+    /// lock as well, began to wait elsewhere only then, and was woken there by the task. Python's interpreter has its lock
+    /// passed on so, lest the one that gives it back takes it again.
+    fn gave_way(&self, pid: u32, lock: Place, at_ns: u64) -> Option<u32> {
+        /// Within so much of the time-out, nanoseconds.
+        const SOON_NS: u64 = 2_000_000;
+        let process = |pid| self.names.now(pid).map(|name| name.tgid);
+        let mut wakes = self.wakes(pid, at_ns, at_ns.saturating_add(SOON_NS));
+        let way = wakes.find(|wake| {
+            wake.place.is_futex()
+                && !wake.place.is_same(lock)
+                && process(pid).is_some_and(|tgid| process(wake.woken) == Some(tgid))
+                && self.waits_for(wake.woken, lock)
+                && self.state_since(wake.woken, wake.at_ns) >= at_ns
+        })?;
+        Some(way.woken)
     }
 
     /// When a task waits in a place again, within a window.

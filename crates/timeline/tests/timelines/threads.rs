@@ -34,7 +34,11 @@ impl Told<'_> {
 
     /// The other task is a thread of the worker's process.
     fn threads(&mut self) {
-        let slots = text_slots("other");
+        self.thread_named("other");
+    }
+
+    fn thread_named(&mut self, name: &str) {
+        let slots = text_slots(name);
         let named = plain(1_210, 0, Kind::TaskName, 1, OTHER, WORKER);
         (self.0)(Record { slots: slots.len() as u8, ..named }, &slots);
     }
@@ -410,4 +414,87 @@ fn what_a_loop_hands_out_for_none_is_not_waited_for() {
         told.gives(5_500, WORKER, SOCKET);
     });
     assert_ne!(at(&steps, 3_000).1, Detail::Task(OTHER), "{steps:?}");
+}
+
+/// A proxy asks a server that asks the proxy again, over another connection, and there the proxy sleeps.
+#[test]
+fn one_that_stands_twice_in_a_chain_is_followed_both_times() {
+    let steps = told(|told| {
+        let ends = [(9, 50_000, 9_000), (10, 9_000, 50_000), (11, 50_001, 80), (12, 80, 50_001)];
+        ends.into_iter().for_each(|(socket, local, remote)| told.opens(socket, local, remote));
+        told.takes(1_400, WORKER, SOCKET);
+        told.gives(1_500, WORKER, 9);
+        told.at(1_510, 0, Kind::SocketReady, 0, 10, 50);
+        told.takes(1_550, OTHER, 10);
+        told.waits(1_600, WORKER, libc::SYS_epoll_wait, 4);
+        told.at(1_690, 1, Kind::SocketReady, 0, 12, 50);
+        told.wakes(1_695, BY_TASK, OTHER, WORKER);
+        told.gives(1_700, OTHER, 11);
+        told.waits(1_800, OTHER, libc::SYS_epoll_wait, 4);
+        told.takes(1_900, WORKER, 12);
+        told.waits(2_000, WORKER, libc::SYS_clock_nanosleep, 0);
+        told.wakes(4_000, BY_TIMER, STRANGER, WORKER);
+        told.wakes(4_095, BY_TASK, WORKER, OTHER);
+        told.gives(4_100, WORKER, 12);
+        told.takes(4_200, OTHER, 11);
+        told.waits(4_250, WORKER, libc::SYS_epoll_wait, 4);
+        told.wakes(4_295, BY_TASK, OTHER, WORKER);
+        told.gives(4_300, OTHER, 10);
+        told.takes(4_400, WORKER, 9);
+        told.gives(5_500, WORKER, SOCKET);
+    });
+    assert_eq!(at(&steps, 3_000), (Part::WaitTimer, Detail::Task(WORKER)), "{steps:?}");
+    assert_eq!(at(&steps, 1_750), (Part::Run, Detail::Task(OTHER)), "{steps:?}");
+    assert!(steps.iter().all(|step| step.part != Part::WaitProcess), "{steps:?}");
+}
+
+/// A server on io_uring whose calls are done by a thread of the kernel's, which polls without a pause: it takes the request,
+/// then `meanwhile`, and it gives the response.
+fn by_a_poller(meanwhile: impl Fn(&mut Told)) -> Vec<Step> {
+    told(|told| {
+        told.thread_named("iou-sqp-100");
+        told.opens(BACK_END, 40_002, 7_000);
+        told.waits(1_220, WORKER, libc::SYS_io_uring_enter, 4);
+        told.takes(1_400, OTHER, SOCKET);
+        told.wakes(1_410, BY_TASK, OTHER, WORKER);
+        meanwhile(told);
+        told.waits(1_600, WORKER, libc::SYS_io_uring_enter, 4);
+        told.wakes(5_000, BY_TASK, OTHER, WORKER);
+        told.waits(5_100, WORKER, libc::SYS_io_uring_enter, 4);
+        told.gives(5_500, OTHER, SOCKET);
+    })
+}
+
+#[test]
+fn a_thread_that_polls_a_ring_works_for_the_one_that_asks_by_it() {
+    let steps = by_a_poller(|_| ());
+    assert_eq!(at(&steps, 1_405), (Part::Run, Detail::Task(OTHER)), "{steps:?}");
+    assert_eq!(at(&steps, 1_500), (Part::Run, Detail::Task(WORKER)), "{steps:?}");
+    assert_eq!(at(&steps, 3_000), (Part::WaitTimer, Detail::Task(WORKER)), "{steps:?}");
+    assert_eq!(at(&steps, 5_050), (Part::Run, Detail::Task(WORKER)), "{steps:?}");
+    assert_eq!(at(&steps, 5_300), (Part::Run, Detail::Task(OTHER)), "{steps:?}");
+}
+
+/// What it asks over a socket is awaited, whether or not the answer has come when the wait is over.
+#[test]
+fn a_question_that_a_polling_thread_sends_is_a_wait_for_the_peer() {
+    let peer = SocketAddr::from(([127, 0, 0, 1], 7_000));
+    for is_read in [true, false] {
+        let steps = told(|told| {
+            told.thread_named("iou-sqp-100");
+            told.opens(BACK_END, 40_002, 7_000);
+            told.waits(1_220, WORKER, libc::SYS_io_uring_enter, 4);
+            told.takes(1_400, OTHER, SOCKET);
+            told.wakes(1_410, BY_TASK, OTHER, WORKER);
+            told.gives(1_550, OTHER, BACK_END);
+            told.waits(1_600, WORKER, libc::SYS_io_uring_enter, 4);
+            if is_read {
+                told.takes(4_990, OTHER, BACK_END);
+            }
+            told.wakes(5_000, BY_TASK, OTHER, WORKER);
+            told.waits(5_100, WORKER, libc::SYS_io_uring_enter, 4);
+            told.gives(5_500, OTHER, SOCKET);
+        });
+        assert_eq!(at(&steps, 3_000), (Part::WaitProcess, Detail::Peer(peer)), "{is_read} {steps:?}");
+    }
 }
