@@ -66,6 +66,11 @@ impl InHand {
         self.way != Way::InTurn && !self.untouched.is_empty()
     }
 
+    /// Whether a request was taken from its client, and not answered.
+    pub(crate) fn has(&self, request: u32) -> bool {
+        request != 0 && self.open.contains(&request)
+    }
+
     /// The task waits until anything is ready: it has gone on with all that it could.
     pub(crate) fn rests(&mut self) {
         self.fresh.clear();

@@ -2,8 +2,8 @@
 
 use crate::join::Joiner;
 use crate::step::{
-    Detail, ENDED_CONNECTION, HANDSHAKE, HELD_BACK, behind_words, full_backlog_words, late_syn_words, unconnected_words,
-    way_words,
+    Detail, ENDED_CONNECTION, HANDSHAKE, HELD_BACK, behind_words, full_backlog_words, late_syn_words,
+    unconnected_words, way_words,
 };
 use std::collections::HashMap;
 use weir_wire::socket::client_words;

@@ -53,6 +53,7 @@ mod parents;
 mod path;
 mod phases;
 mod pollers;
+mod pool_turns;
 mod questions;
 mod quic;
 mod quota;

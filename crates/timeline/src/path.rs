@@ -7,7 +7,7 @@ use crate::known::Known;
 use crate::own_locks;
 use crate::pollers::{self, Completed};
 use crate::step::{Detail, Step};
-use crate::tasks::{Spell, State, Touch, Verb, WokenIn};
+use crate::tasks::{Spell, State, Touch, Verb, Wake, WokenIn};
 use std::net::IpAddr;
 use weir_measure::part::Part;
 use weir_wire::socket::SocketOpen;
@@ -118,8 +118,37 @@ impl Walk<'_> {
         }
     }
 
-    /// From the arrival to the pick-up: back from the task that picked up, over those that woke or made it.
-    fn until_pick_up(&mut self, mut pid: u32, from_ns: u64, mut to_ns: u64) {
+    /// From the arrival to the pick-up, at first with the thread that hands requests out where that one waits for a lock.
+    fn until_pick_up(&mut self, pid: u32, from_ns: u64, to_ns: u64) {
+        match self.dispatched(pid, from_ns, to_ns) {
+            Some((dispatcher, handed_ns)) => {
+                self.back_from_pick_up(pid, handed_ns, to_ns);
+                self.back_from_pick_up(dispatcher, from_ns, handed_ns);
+            }
+            None => self.back_from_pick_up(pid, from_ns, to_ns),
+        }
+    }
+
+    /// The thread that handed a request out to a pool, and when it last did so before the pick-up: where the one that took it
+    /// was at others' requests meanwhile, and the one that handed it out waited for a lock. While that is an interpreter's,
+    /// other threads of the pool were free, and the request waited for the lock and not for the one that took it.
+    fn dispatched(&self, pid: u32, from_ns: u64, to_ns: u64) -> Option<(u32, u64)> {
+        let tasks = self.known.tasks;
+        if self.last_foreign(pid, from_ns, to_ns) <= from_ns {
+            return None;
+        }
+        let dispatcher =
+            tasks.given_by(pid).filter(|one| self.is_sibling(*one, pid) && !tasks.deals_with_clients(*one))?;
+        let is_handed =
+            |wake: &&Wake| self.is_sibling(wake.woken, dispatcher) && tasks.gives_work_at(dispatcher, wake.place);
+        let handed_ns = tasks.wakes(dispatcher, from_ns, to_ns).rev().find(is_handed)?.at_ns;
+        let mut lock = None;
+        let mut spells = tasks.spells_back(dispatcher, from_ns, handed_ns);
+        spells.any(|spell| self.is_lock(dispatcher, &spell, &mut lock)).then_some((dispatcher, handed_ns))
+    }
+
+    /// Back from the task that picked up, over those that woke or made it.
+    fn back_from_pick_up(&mut self, mut pid: u32, from_ns: u64, mut to_ns: u64) {
         let queue = if self.span.not_accepted { Part::AcceptQueue } else { Part::WorkerQueue };
         for _ in 0..MOST_HOPS {
             let busy_until = self.last_foreign(pid, from_ns, to_ns);
@@ -436,7 +465,8 @@ impl Walk<'_> {
         // One that waits further up may be asked again, over another connection, as a proxy that stands twice in a chain.
         let is_another = peer.is_some_and(|peer| peer != self.span.socket && self.is_clients(peer));
         let asked_again = |task: &u32| *task != 0 && is_another && tasks.serves(*task);
-        let by_socket = answered.or(picked).map(|dealing| dealing.pid).filter(|task| captured(task) || asked_again(task));
+        let by_socket =
+            answered.or(picked).map(|dealing| dealing.pid).filter(|task| captured(task) || asked_again(task));
         // Who reads the answer for this one is none that it was asked of.
         let reads = |task: &u32| socket.is_some() && pollers::is_poller(self.known, *task);
         let waker = Some(woken_by).filter(|task| captured(task) && !reads(task));

@@ -43,7 +43,8 @@ pub(crate) fn is_poller(known: Known<'_>, pid: u32) -> bool {
 pub(crate) fn asker(known: Known<'_>, poller: u32, window: (u64, u64)) -> Option<(u32, u64)> {
     let (from_ns, to_ns) = window;
     let wakes = known.tasks.wakes(poller, from_ns, to_ns).rev().take(MOST_WAKES);
-    let mut woken = wakes.filter(|wake| answers::are_siblings(known, poller, wake.woken) && !is_worker(known, wake.woken));
+    let mut woken =
+        wakes.filter(|wake| answers::are_siblings(known, poller, wake.woken) && !is_worker(known, wake.woken));
     let wake = woken.next()?;
     let last = known.tasks.spells_back(wake.woken, wake.at_ns, to_ns).next();
     let until_ns = last.filter(|spell| answers::place_of(spell).is_some()).map_or(to_ns, |spell| spell.from_ns);

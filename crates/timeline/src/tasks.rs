@@ -4,6 +4,7 @@ use crate::attempts::Attempts;
 use crate::blocked::{Wait, amounts_to, wait_of, waits_for_any};
 use crate::in_hand::{InHand, SEVERAL};
 use crate::lock_words::{LockWords, Word};
+use crate::pool_turns::PoolTurns;
 use crate::task_names::{TaskName, TaskNames};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -216,6 +217,7 @@ struct Task {
     /// The client's connection that it was last at: what it does at other sockets is done for that one's request.
     at: u32,
     in_hand: InHand,
+    turns: PoolTurns,
     woken_while_running: Option<(u64, State)>,
     /// It belongs to the server: it was seen to serve, or a wake-up of a traced task told so.
     serves: bool,
@@ -284,6 +286,7 @@ impl Tasks {
             gap_ns = Some(since);
         }
         if switch.prev != 0 {
+            self.note_overtaken(time_ns, switch);
             let task = self.tasks.entry(switch.prev).or_default();
             let woken = task.woken_while_running.take().filter(|(at, _)| time_ns.saturating_sub(*at) < WAKE_RACE_NS);
             let state = match (switch.prev_state, woken) {
@@ -302,6 +305,7 @@ impl Tasks {
                     }
                     if waits_for_any(syscall) {
                         task.in_hand.rests();
+                        task.end_turn();
                     }
                     State::Blocked { state, syscall, argument: switch.descriptor }
                 }
@@ -359,21 +363,56 @@ impl Tasks {
             let word = self.waits_in(woken).and_then(|place| word_of(&self.names, woken, place));
             word.into_iter().for_each(|word| self.locks.timed_out(word, time_ns, woken));
         }
+        let keeps = self.keeps_request(waker, woken, woken_in);
         let task = self.tasks.entry(woken).or_default();
         match task.changes.back() {
             Some((_, State::Running { .. })) => task.woken_while_running = Some((time_ns, runnable)),
             Some((_, State::Runnable { .. })) => {}
             Some((_, State::Blocked { state, syscall, .. })) => {
                 // By a futex threads also hand requests to each other: what it does next may be for another one.
-                if wait_of(*state, *syscall) == Wait::Lock {
+                if wait_of(*state, *syscall) == Wait::Lock && !keeps {
                     task.at = 0;
                     task.in_hand.forget();
+                    task.turns.forget();
                 }
                 task.at = comes_to.unwrap_or(task.at);
                 comes_to.into_iter().for_each(|request| task.in_hand.hears(request));
                 task.push(time_ns, runnable);
             }
             _ => task.push(time_ns, runnable),
+        }
+    }
+
+    /// Whether the end of a wait leaves a task at the request that it had: it took that from the client itself and has not
+    /// answered it, and waited for a lock, which its waker had or which it may have got as its time was over.
+    fn keeps_request(&self, waker: u32, woken: u32, woken_in: WokenIn) -> bool {
+        let has = |task: &Task| task.served_ns > 0 && task.in_hand.has(task.at);
+        if !self.tasks.get(&woken).is_some_and(has) {
+            return false;
+        }
+        let place = self.waits_in(woken).filter(|place| place.is_futex());
+        place.is_some_and(|place| match woken_in.is_by_interrupt() {
+            true => word_of(&self.names, woken, place).is_some_and(|word| self.locks.knows(word)),
+            false => self.are_threads(waker, woken) && self.waits_for(waker, place),
+        })
+    }
+
+    /// Whether two tasks are threads of one process, by the names that they have now.
+    fn are_threads(&self, one: u32, other: u32) -> bool {
+        let process = |pid| self.names.now(pid).map(|name| name.tgid);
+        one != 0 && one != other && process(one).is_some_and(|tgid| process(other) == Some(tgid))
+    }
+
+    /// Notes that a lock was passed to a task on its way into the wait for it, so that it waits no more.
+    fn note_overtaken(&mut self, time_ns: u64, switch: Switch) {
+        let woken = self.tasks.get(&switch.prev).and_then(|task| task.woken_while_running);
+        let Some((woken_ns, State::Runnable { waker, .. })) = woken.filter(|_| switch.prev_state != 0) else { return };
+        let place = Place { syscall: amounts_to(switch.syscall, switch.descriptor), argument: switch.descriptor };
+        let is_lock = self.are_threads(waker, switch.prev) && self.waits_for(waker, place);
+        let word = word_of(&self.names, switch.prev, place).filter(|_| is_lock);
+        if let Some(word) = word.filter(|_| time_ns.saturating_sub(woken_ns) < WAKE_RACE_NS) {
+            self.locks.waits(word, time_ns, switch.prev);
+            self.locks.passed(word, time_ns, waker, switch.prev);
         }
     }
 
@@ -426,6 +465,11 @@ impl Tasks {
             self.tasks.entry(woken).or_default().given_by = Some((waker, at_ns));
         }
         (is_sibling && gives_work && works && place.is_futex()).then_some(owner)
+    }
+
+    /// The thread that gave a thread its last work.
+    pub(crate) fn given_by(&self, pid: u32) -> Option<u32> {
+        self.tasks.get(&pid)?.given_by.map(|(by, _)| by)
     }
 
     /// Whether a thread works for others: it has given work back some times, and deals with no client itself.
@@ -564,16 +608,26 @@ impl Tasks {
     /// Notes that a task took data from a socket or gave some, after it has dealt with the socket.
     pub(crate) fn exchanged(&mut self, pid: u32, verb: Verb, server_side: bool) {
         let Some(task) = self.tasks.get_mut(&pid) else { return };
+        let last = task.touches.back().copied();
         match verb {
-            Verb::Receive if server_side => task.in_hand.takes(task.at),
-            Verb::Receive => task.in_hand.hears(task.at),
+            Verb::Receive if server_side => {
+                task.in_hand.takes(task.at);
+                task.end_turn();
+                task.turns.takes();
+            }
+            Verb::Receive => {
+                task.in_hand.hears(task.at);
+                task.end_turn();
+                last.into_iter().for_each(|one| task.turns.reads(one.socket, one.at_ns, one.owner != SEVERAL));
+            }
             Verb::Send if server_side => {
                 let at = task.at;
+                task.turns.gives(at);
                 if task.in_hand.gives(at) {
                     self.retract(pid, at);
                 }
             }
-            Verb::Send => {}
+            Verb::Send => last.into_iter().for_each(|one| task.turns.asks(one.socket, one.at_ns)),
         }
     }
 
@@ -743,12 +797,11 @@ impl Tasks {
     fn gave_way(&self, pid: u32, lock: Place, at_ns: u64) -> Option<u32> {
         /// Within so much of the time-out, nanoseconds.
         const SOON_NS: u64 = 2_000_000;
-        let process = |pid| self.names.now(pid).map(|name| name.tgid);
         let mut wakes = self.wakes(pid, at_ns, at_ns.saturating_add(SOON_NS));
         let way = wakes.find(|wake| {
             wake.place.is_futex()
                 && !wake.place.is_same(lock)
-                && process(pid).is_some_and(|tgid| process(wake.woken) == Some(tgid))
+                && self.are_threads(pid, wake.woken)
                 && self.waits_for(wake.woken, lock)
                 && self.state_since(wake.woken, wake.at_ns) >= at_ns
         })?;
@@ -847,7 +900,20 @@ fn word_of(names: &TaskNames, pid: u32, place: Place) -> Option<Word> {
 impl Task {
     /// How many things it holds.
     fn held(&self) -> usize {
-        1 + self.changes.len() + self.touches.len() + self.wakes.len()
+        1 + self.changes.len() + self.touches.len() + self.wakes.len() + self.turns.held()
+    }
+
+    /// It goes on with something else than the answer that it read last: what it did with that may tell for whom it asked.
+    fn end_turn(&mut self) {
+        let Self { turns, touches, .. } = self;
+        let place = |at_ns| touches.partition_point(|touch: &Touch| touch.at_ns < at_ns);
+        let is_known = |at_ns| touches.get(place(at_ns)).is_none_or(|touch| touch.owner != SEVERAL);
+        let Some(told) = turns.ends(is_known) else { return };
+        for at_ns in told.dealings {
+            let first = touches.partition_point(|touch| touch.at_ns < at_ns);
+            let same = touches.range_mut(first..).take_while(|touch| touch.at_ns == at_ns);
+            same.filter(|touch| touch.owner == SEVERAL).for_each(|touch| touch.owner = told.request);
+        }
     }
 
     /// The task that ended its last wait, if it runs for that now.

@@ -4,7 +4,6 @@
 use super::Joiner;
 use super::requests::Waiting;
 use crate::blocked::hold_of;
-use crate::conversations::Conversations;
 use crate::sockets::Socket;
 use crate::step::{Detail, Step, push_step};
 use crate::tasks::State;
@@ -84,7 +83,9 @@ impl Joiner {
             steps.push(named(from_ns, made_ns, Detail::LateSyn(told.remote)));
             from_ns = made_ns;
         }
-        for (begin_ns, end_ns, task) in socket.turns_at(to_ns) {
+        // A CPU may have been taken away meanwhile: then it is not known who sent.
+        let is_strange = |task| self.tasks.named(task).is_some_and(|name| !name.traced);
+        for (begin_ns, end_ns, task) in socket.turns_at(to_ns).into_iter().filter(|turn| !is_strange(turn.2)) {
             let (begin_ns, end_ns) = (begin_ns.max(from_ns), end_ns.min(to_ns));
             if end_ns > begin_ns {
                 push_step(steps, from_ns, begin_ns, Part::Connect, 0);
@@ -98,14 +99,12 @@ impl Joiner {
     /// Whether a connection within the host came about only after its SYN was sent again. There none gets lost on its way,
     /// so the server's host has not answered it, as where its backlog is full.
     fn is_late_syn(&self, told: &ClientConnection, socket: &Socket) -> bool {
-        let opened_ns = told.connect_start_ns.saturating_add(SYN_AGAIN_NS);
-        // The connection is the client's when the server's host has answered; of one that is older than the recording it
-        // was told later.
-        let by_then_ns = told.connected_ns.saturating_add(Conversations::RETURN_NS);
+        let again_ns = told.connect_start_ns.saturating_add(SYN_AGAIN_NS);
+        // One that is older than the recording was told when that began.
         self.sockets.is_own(told.local.ip(), socket.open.netns)
-            && told.connected_ns >= opened_ns
-            && socket.opened_ns >= opened_ns
-            && socket.opened_ns <= by_then_ns
+            && told.connected_ns >= again_ns
+            && socket.opened_ns >= again_ns
+            && told.connect_start_ns >= self.begun_ns
     }
 
     /// From the send to the arrival. A client within the host may have its connection, and send, while the server's host
