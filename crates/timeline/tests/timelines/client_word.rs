@@ -218,7 +218,7 @@ fn exchange(arrived_ns: u64) -> [Event; 3] {
 #[test]
 fn a_connection_whose_syn_was_sent_again_names_the_server() {
     let second = 1_000_000_000;
-    let told = |begun_ns, connected_ns, opened_ns| {
+    let told = |begun_ns: u64, connected_ns: u64, opened_ns: u64| {
         let sent_ns = connected_ns + 500;
         let arrived_ns = sent_ns.max(opened_ns) + 100;
         let steps = over_a_fresh_connection([begun_ns, connected_ns, opened_ns, sent_ns], false, &exchange(arrived_ns));
