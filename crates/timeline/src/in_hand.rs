@@ -83,6 +83,10 @@ impl InHand {
 
     /// For whose request a task hands work to another thread that was last `at` this one's.
     pub(crate) fn hands_out(&mut self, at: u32) -> u32 {
+        // It goes on with an answer, and it is not known whose that is.
+        if at == SEVERAL {
+            return SEVERAL;
+        }
         let answered = at != 0 && self.given == at;
         let owner = match (self.way, self.fresh.as_slice()) {
             (Way::InTurn, _) | (_, []) => at,

@@ -53,7 +53,6 @@ mod parents;
 mod path;
 mod phases;
 mod pollers;
-mod pool_turns;
 mod questions;
 mod quic;
 mod quota;

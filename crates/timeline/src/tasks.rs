@@ -4,7 +4,6 @@ use crate::attempts::Attempts;
 use crate::blocked::{Wait, amounts_to, wait_of, waits_for_any};
 use crate::in_hand::{InHand, SEVERAL};
 use crate::lock_words::{LockWords, Word};
-use crate::pool_turns::PoolTurns;
 use crate::task_names::{TaskName, TaskNames};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -217,7 +216,6 @@ struct Task {
     /// The client's connection that it was last at: what it does at other sockets is done for that one's request.
     at: u32,
     in_hand: InHand,
-    turns: PoolTurns,
     woken_while_running: Option<(u64, State)>,
     /// It belongs to the server: it was seen to serve, or a wake-up of a traced task told so.
     serves: bool,
@@ -305,7 +303,6 @@ impl Tasks {
                     }
                     if waits_for_any(syscall) {
                         task.in_hand.rests();
-                        task.end_turn();
                     }
                     State::Blocked { state, syscall, argument: switch.descriptor }
                 }
@@ -373,7 +370,6 @@ impl Tasks {
                 if wait_of(*state, *syscall) == Wait::Lock && !keeps {
                     task.at = 0;
                     task.in_hand.forget();
-                    task.turns.forget();
                 }
                 task.at = comes_to.unwrap_or(task.at);
                 comes_to.into_iter().for_each(|request| task.in_hand.hears(request));
@@ -608,26 +604,16 @@ impl Tasks {
     /// Notes that a task took data from a socket or gave some, after it has dealt with the socket.
     pub(crate) fn exchanged(&mut self, pid: u32, verb: Verb, server_side: bool) {
         let Some(task) = self.tasks.get_mut(&pid) else { return };
-        let last = task.touches.back().copied();
         match verb {
-            Verb::Receive if server_side => {
-                task.in_hand.takes(task.at);
-                task.end_turn();
-                task.turns.takes();
-            }
-            Verb::Receive => {
-                task.in_hand.hears(task.at);
-                task.end_turn();
-                last.into_iter().for_each(|one| task.turns.reads(one.socket, one.at_ns, one.owner != SEVERAL));
-            }
+            Verb::Receive if server_side => task.in_hand.takes(task.at),
+            Verb::Receive => task.in_hand.hears(task.at),
             Verb::Send if server_side => {
                 let at = task.at;
-                task.turns.gives(at);
                 if task.in_hand.gives(at) {
                     self.retract(pid, at);
                 }
             }
-            Verb::Send => last.into_iter().for_each(|one| task.turns.asks(one.socket, one.at_ns)),
+            Verb::Send => {}
         }
     }
 
@@ -900,20 +886,7 @@ fn word_of(names: &TaskNames, pid: u32, place: Place) -> Option<Word> {
 impl Task {
     /// How many things it holds.
     fn held(&self) -> usize {
-        1 + self.changes.len() + self.touches.len() + self.wakes.len() + self.turns.held()
-    }
-
-    /// It goes on with something else than the answer that it read last: what it did with that may tell for whom it asked.
-    fn end_turn(&mut self) {
-        let Self { turns, touches, .. } = self;
-        let place = |at_ns| touches.partition_point(|touch: &Touch| touch.at_ns < at_ns);
-        let is_known = |at_ns| touches.get(place(at_ns)).is_none_or(|touch| touch.owner != SEVERAL);
-        let Some(told) = turns.ends(is_known) else { return };
-        for at_ns in told.dealings {
-            let first = touches.partition_point(|touch| touch.at_ns < at_ns);
-            let same = touches.range_mut(first..).take_while(|touch| touch.at_ns == at_ns);
-            same.filter(|touch| touch.owner == SEVERAL).for_each(|touch| touch.owner = told.request);
-        }
+        1 + self.changes.len() + self.touches.len() + self.wakes.len()
     }
 
     /// The task that ended its last wait, if it runs for that now.
