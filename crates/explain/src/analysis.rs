@@ -429,6 +429,7 @@ impl Folds {
         let (processes, waiting) = self.participants.report(self.labels.texts(), count, all.response_ns);
         let mut causes = words::causes(&all, self.labels.texts());
         self.kept_waiting.name(&mut causes, count, self.classes.names());
+        words::name_requests(&mut causes, self.classes.names(), &self.by_class);
         let examples = examples(&mut self.examples, self.all.times().value_at_quantile(0.5));
         Explanation {
             version: weir_terminal::VERSION.to_owned(),

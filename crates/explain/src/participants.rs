@@ -42,10 +42,10 @@ impl Participants {
                 self.fold.waited(own, culprit, step.part, ns, true);
             }
             let (mut pid, mut waiter) = (step.pid, step.waiter);
-            for _ in 0..MOST_DEPTH {
-                if waiter == 0 {
-                    break;
-                }
+            let mut seen = Vec::with_capacity(MOST_DEPTH);
+            // One that stands twice in a chain waits for one that waits for it.
+            while waiter != 0 && seen.len() < MOST_DEPTH && !seen.contains(&(waiter, pid)) {
+                seen.push((waiter, pid));
                 let (from, to) = (label(Detail::Task(waiter), step.from_ns), label(Detail::Task(pid), step.from_ns));
                 self.fold.waited(from, to, Part::WaitProcess, ns, before != (waiter, pid));
                 before = (waiter, pid);

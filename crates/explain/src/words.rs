@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use weir_measure::part::Part;
-use weir_measure::response::Profile;
+use weir_measure::response::{Profile, ResponseFold};
 use weir_report::{Cause, SlowCause, nanoseconds};
+use weir_timeline::FULL_BACKLOG;
 
 /// A share below this is not worth a sentence.
 const WORTH_SAYING: f64 = 0.01;
+/// Of a culprit whose share of a part is below this no word is said.
+const WORTH_NAMING: f64 = 0.05;
 /// How many culprits are named.
 const MOST_NAMED: usize = 3;
 
@@ -27,12 +30,29 @@ pub(super) fn causes(all: &Profile, labels: &[String]) -> Vec<Cause> {
                 part.name(),
                 named(*part, &who)
             );
-            Cause { part: part.name().to_owned(), mean_ns, share, who, held_by: Vec::new(), text }
+            Cause { part: part.name().to_owned(), mean_ns, share, who, held_by: Vec::new(), requests: Vec::new(), text }
         })
         .filter(|cause| cause.share >= WORTH_SAYING)
         .collect();
     causes.sort_by(|a, b| b.mean_ns.total_cmp(&a.mean_ns));
     causes
+}
+
+/// Adds to the server's own running for which classes of requests that was; a fold for each class.
+pub(super) fn name_requests(causes: &mut [Cause], classes: &[String], folds: &[ResponseFold]) {
+    let Some(cause) = causes.iter_mut().find(|cause| cause.part == Part::Run.name()) else { return };
+    let ran = folds.iter().map(|fold| fold.all().parts_ns[Part::Run as usize] * fold.count() as f64);
+    let ran: Vec<f64> = ran.collect();
+    let total = ran.iter().sum::<f64>().max(1.0);
+    let shares = classes.iter().zip(&ran).map(|(class, ns)| (class.clone(), ns / total));
+    cause.requests = shares.filter(|(_, share)| *share >= WORTH_NAMING).collect();
+    cause.requests.sort_by(|a, b| b.1.total_cmp(&a.1));
+    cause.requests.truncate(MOST_NAMED);
+    let list: Vec<String> =
+        cause.requests.iter().map(|(class, share)| format!("{class} {:.0} %", 100.0 * share)).collect();
+    if !list.is_empty() {
+        cause.text.push_str(&format!("; for {}", list.join(", ")));
+    }
 }
 
 /// What the slowest wait for that the others do not, largest first.
@@ -85,7 +105,7 @@ fn blamed(profile: &Profile, part: Part, labels: &[String]) -> Vec<(String, f64)
             };
             (label, ns / total.max(1.0))
         })
-        .filter(|(_, share)| *share >= 0.05)
+        .filter(|(_, share)| *share >= WORTH_NAMING)
         .collect();
     who.sort_by(|a, b| b.1.total_cmp(&a.1));
     who.truncate(MOST_NAMED);
@@ -109,6 +129,7 @@ fn named(part: Part, who: &[(String, f64)]) -> String {
         Part::Generator => "behind",
         Part::Stopped => "held was",
         Part::ResponseTransit => "held back by",
+        Part::AcceptQueue if who.iter().any(|(label, _)| label.starts_with(FULL_BACKLOG)) => "behind",
         Part::AcceptQueue | Part::WorkerQueue => "behind other requests of",
         Part::Run => "in",
         _ => "with",
@@ -120,7 +141,7 @@ fn named(part: Part, who: &[(String, f64)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_measure::response::{Piece, ResponseFold};
+    use weir_measure::response::Piece;
 
     #[test]
     fn processes_of_one_name_are_one_culprit() {
@@ -144,6 +165,21 @@ mod tests {
             causes[0].text.starts_with("90 % waiting for a CPU: 900 ns of 1.00 us (wait_cpu); the CPU was taken by")
         );
         assert_eq!(causes[1].part, "run");
+    }
+
+    #[test]
+    fn running_is_told_with_the_requests_that_it_was_for() {
+        let labels = ["", "shop (11)"].map(str::to_owned);
+        let (mut all, mut folds) = (ResponseFold::new(), vec![ResponseFold::new(), ResponseFold::new()]);
+        // Three in four are of the first class; the second runs nine times as long.
+        for (class, ns) in [(0, 100), (0, 100), (0, 100), (1, 900)] {
+            let pieces = [Piece { part: Part::Run, detail: 1, ns }];
+            [&mut all, &mut folds[class]].map(|fold| fold.push(ns, &pieces));
+        }
+        let mut told = causes(&all.all(), &labels);
+        name_requests(&mut told, &["GET /".to_owned(), "GET /report".to_owned()], &folds);
+        assert_eq!(told[0].requests[0], ("GET /report".to_owned(), 0.75));
+        assert!(told[0].text.ends_with("; in shop (11) 100 %; for GET /report 75 %, GET / 25 %"), "{}", told[0].text);
     }
 
     /// Most responses run longer than they wait, and the slow ones run longer than the others, too. The text names what

@@ -21,7 +21,14 @@ pub(crate) fn of_cause(explanation: &Explanation, cause: &Cause) -> String {
     {
         return words;
     }
-    let who = of_most(&cause.part, &cause.who);
+    let mut who = of_most(&cause.part, &cause.who);
+    // Where there is but one class, all that is told is of it.
+    if explanation.transactions.len() > 1
+        && let Some((request, of)) = cause.requests.first().filter(|(_, of)| *of >= MOST)
+    {
+        let how_much = if *of >= ALL { String::new() } else { format!("{} of it ", percent(*of)) };
+        who.push_str(&format!(", {how_much}for {}", short(request)));
+    }
     match statement(explanation, cause) {
         Some(query) if who.is_empty() => format!(", mostly in {}", quoted(query)),
         Some(query) => format!("{who}, mostly in {}", quoted(query)),

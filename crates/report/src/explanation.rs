@@ -281,6 +281,9 @@ pub struct Cause {
     /// Whose requests held these up, largest first: they had the lock, or kept the process. Empty where that is not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held_by: Vec<HeldBy>,
+    /// For which classes of requests the server ran, with the share of the part, 0 to 1, largest first; of `run` alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<(String, f64)>,
     /// The whole in words with figures.
     pub text: String,
 }

@@ -103,6 +103,8 @@ const TABLE: &[(Wait, &[i64])] = &[
             libc::SYS_epoll_pwait,
             libc::SYS_epoll_pwait2,
             libc::SYS_io_uring_enter,
+            // A thread of the kernel's that works for a ring keeps the call in which it was made: it waits for work.
+            libc::SYS_io_uring_setup,
             #[cfg(target_arch = "x86_64")]
             libc::SYS_poll,
             #[cfg(target_arch = "x86_64")]

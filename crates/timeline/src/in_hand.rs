@@ -66,6 +66,11 @@ impl InHand {
         self.way != Way::InTurn && !self.untouched.is_empty()
     }
 
+    /// Whether a request was taken from its client, and not answered.
+    pub(crate) fn has(&self, request: u32) -> bool {
+        request != 0 && self.open.contains(&request)
+    }
+
     /// The task waits until anything is ready: it has gone on with all that it could.
     pub(crate) fn rests(&mut self) {
         self.fresh.clear();
@@ -78,6 +83,10 @@ impl InHand {
 
     /// For whose request a task hands work to another thread that was last `at` this one's.
     pub(crate) fn hands_out(&mut self, at: u32) -> u32 {
+        // It goes on with an answer, and it is not known whose that is.
+        if at == SEVERAL {
+            return SEVERAL;
+        }
         let answered = at != 0 && self.given == at;
         let owner = match (self.way, self.fresh.as_slice()) {
             (Way::InTurn, _) | (_, []) => at,

@@ -145,6 +145,8 @@ pub struct Joiner {
     pub(crate) statistics: Statistics,
     since_sweep: u32,
     pub(crate) last_ns: u64,
+    /// The first that the kernel told, nanoseconds; the largest time until then.
+    begun_ns: u64,
     /// Where the recording, or its last window, ended.
     pub(crate) edge_ns: u64,
     pub(crate) nameless: Arc<str>,
@@ -184,6 +186,7 @@ impl Joiner {
             statistics: Statistics::default(),
             since_sweep: 0,
             last_ns: 0,
+            begun_ns: u64::MAX,
             edge_ns: 0,
             nameless: Arc::from("(unnamed)"),
             served: None,
@@ -228,6 +231,7 @@ impl Joiner {
         let Some(kind) = Kind::from_code(record.kind) else { return };
         let (low, high) = record.a_halves();
         if KERNEL.contains(&record.kind) {
+            self.begun_ns = self.begun_ns.min(now_ns);
             self.tasks.seen(now_ns, record.lane);
         }
         match kind {

@@ -1,7 +1,10 @@
 //! Labels of those to blame: numbers for the folds, words for the reader.
 
 use crate::join::Joiner;
-use crate::step::{Detail, ENDED_CONNECTION, HELD_BACK, behind_words, unconnected_words, way_words};
+use crate::step::{
+    Detail, ENDED_CONNECTION, HANDSHAKE, HELD_BACK, behind_words, full_backlog_words, late_syn_words,
+    unconnected_words, way_words,
+};
 use std::collections::HashMap;
 use weir_wire::socket::client_words;
 use weir_wire::task::number_on_its_host;
@@ -68,7 +71,13 @@ impl Labels {
 /// The task that a detail names, if it names one.
 fn task_of(detail: Detail) -> Option<u32> {
     match detail {
-        Detail::Task(pid) | Detail::Reader(_, pid) | Detail::Sender(_, pid) | Detail::Held(pid, _) if pid != 0 => {
+        Detail::Task(pid)
+        | Detail::Reader(_, pid)
+        | Detail::Sender(_, pid)
+        | Detail::Held(pid, _)
+        | Detail::Handshake(pid)
+            if pid != 0 =>
+        {
             Some(pid)
         }
         _ => None,
@@ -81,6 +90,7 @@ fn culprit(joiner: &Joiner, detail: Detail, at_ns: u64) -> String {
     let words = match detail {
         Detail::Task(pid) => own(pid).map(|name| name.name.clone()),
         Detail::Held(pid, by) => own(pid).map(|name| format!("{}, {}", name.name, by.words())),
+        Detail::Handshake(pid) => own(pid).map(|name| format!("{HANDSHAKE} {}", name.name)),
         _ => None,
     };
     words.unwrap_or_else(|| label(joiner, detail, at_ns))
@@ -94,6 +104,9 @@ pub fn label(joiner: &Joiner, detail: Detail, at_ns: u64) -> String {
         Detail::Peer(address) => address.to_string(),
         Detail::Way(address) => way_words(address),
         Detail::Unconnected(address) => unconnected_words(address),
+        Detail::LateSyn(address) => late_syn_words(address),
+        Detail::FullBacklog(address) => full_backlog_words(address),
+        Detail::Handshake(task) => format!("{HANDSHAKE} {}", label(joiner, Detail::Task(task), at_ns)),
         Detail::Behind(part) => behind_words(part),
         Detail::Named(number) | Detail::Lock(number, _) => joiner.text(number).to_owned(),
         Detail::Reader(client, 0) => format!("a client that reads slowly: {}", client_words(client)),

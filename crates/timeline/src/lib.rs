@@ -52,6 +52,7 @@ mod own_locks;
 mod parents;
 mod path;
 mod phases;
+mod pollers;
 mod questions;
 mod quic;
 mod quota;
@@ -84,6 +85,9 @@ pub use remarks::{Remark, Remarks};
 pub use samples::{Attributed, Samples};
 pub use served::Exchanges;
 pub use stacks::Stacks;
-pub use step::{Detail, ENDED_CONNECTION, HELD_BACK, Step, behind_words, unconnected_words, way_words};
+pub use step::{
+    Detail, ENDED_CONNECTION, FULL_BACKLOG, HANDSHAKE, HELD_BACK, Step, behind_words, full_backlog_words,
+    late_syn_words, unconnected_words, way_words,
+};
 pub use task_names::TaskName;
 pub use tasks::{State, WokenIn};

@@ -67,6 +67,11 @@ impl LockWords {
         self.words.is_empty()
     }
 
+    /// Whether a word is known to be a lock's.
+    pub(crate) fn knows(&self, word: Word) -> bool {
+        self.words.contains_key(&word)
+    }
+
     /// A thread gave a lock back, and another one that waited for it was woken.
     pub(crate) fn passed(&mut self, word: Word, at_ns: u64, waker: u32, woken: u32) {
         if self.words.len() < MOST_WORDS {

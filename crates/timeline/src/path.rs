@@ -5,8 +5,9 @@ use crate::blocked::{Wait, hold_of, wait_of};
 use crate::conversations::Conversations;
 use crate::known::Known;
 use crate::own_locks;
+use crate::pollers::{self, Completed};
 use crate::step::{Detail, Step};
-use crate::tasks::{Spell, State, Touch, Verb, WokenIn};
+use crate::tasks::{Spell, State, Touch, Verb, Wake, WokenIn};
 use std::net::IpAddr;
 use weir_measure::part::Part;
 use weir_wire::socket::SocketOpen;
@@ -117,8 +118,37 @@ impl Walk<'_> {
         }
     }
 
-    /// From the arrival to the pick-up: back from the task that picked up, over those that woke or made it.
-    fn until_pick_up(&mut self, mut pid: u32, from_ns: u64, mut to_ns: u64) {
+    /// From the arrival to the pick-up, at first with the thread that hands requests out where that one waits for a lock.
+    fn until_pick_up(&mut self, pid: u32, from_ns: u64, to_ns: u64) {
+        match self.dispatched(pid, from_ns, to_ns) {
+            Some((dispatcher, handed_ns)) => {
+                self.back_from_pick_up(pid, handed_ns, to_ns);
+                self.back_from_pick_up(dispatcher, from_ns, handed_ns);
+            }
+            None => self.back_from_pick_up(pid, from_ns, to_ns),
+        }
+    }
+
+    /// The thread that handed a request out to a pool, and when it last did so before the pick-up: where the one that took it
+    /// was at others' requests meanwhile, and the one that handed it out waited for a lock. While that is an interpreter's,
+    /// other threads of the pool were free, and the request waited for the lock and not for the one that took it.
+    fn dispatched(&self, pid: u32, from_ns: u64, to_ns: u64) -> Option<(u32, u64)> {
+        let tasks = self.known.tasks;
+        if self.last_foreign(pid, from_ns, to_ns) <= from_ns {
+            return None;
+        }
+        let dispatcher =
+            tasks.given_by(pid).filter(|one| self.is_sibling(*one, pid) && !tasks.deals_with_clients(*one))?;
+        let is_handed =
+            |wake: &&Wake| self.is_sibling(wake.woken, dispatcher) && tasks.gives_work_at(dispatcher, wake.place);
+        let handed_ns = tasks.wakes(dispatcher, from_ns, to_ns).rev().find(is_handed)?.at_ns;
+        let mut lock = None;
+        let mut spells = tasks.spells_back(dispatcher, from_ns, handed_ns);
+        spells.any(|spell| self.is_lock(dispatcher, &spell, &mut lock)).then_some((dispatcher, handed_ns))
+    }
+
+    /// Back from the task that picked up, over those that woke or made it.
+    fn back_from_pick_up(&mut self, mut pid: u32, from_ns: u64, mut to_ns: u64) {
         let queue = if self.span.not_accepted { Part::AcceptQueue } else { Part::WorkerQueue };
         for _ in 0..MOST_HOPS {
             let busy_until = self.last_foreign(pid, from_ns, to_ns);
@@ -198,7 +228,10 @@ impl Walk<'_> {
         for _ in 0..MOST_QUESTIONS + MOST_HOPS {
             let question = self.last_answer(pid, from_ns, to_ns);
             let answered_ns = question.map_or(from_ns, |question| question.answered_ns.clamp(from_ns, to_ns));
-            let hop = self.own_time(pid, answered_ns, to_ns);
+            let hop = match pollers::is_poller(self.known, pid) {
+                true => self.polled(pid, answered_ns, to_ns),
+                false => self.own_time(pid, answered_ns, to_ns),
+            };
             match (hop, question) {
                 (Some(_), _) if hops == MOST_HOPS => break,
                 // Back with the one that waits for this walk's: it had not asked yet.
@@ -318,6 +351,49 @@ impl Walk<'_> {
         })
     }
 
+    /// What a thread that polls a ring did for the one that asks by it, whose request it is; that one, and until when it was
+    /// at it. Without any the time is the poller's own.
+    fn polled(&mut self, pid: u32, from_ns: u64, to_ns: u64) -> Option<(u32, u64)> {
+        let asker = pollers::asker(self.known, pid, (from_ns, to_ns));
+        let since_ns = asker.map_or(from_ns, |(_, until_ns)| until_ns);
+        for spell in self.known.tasks.spells_back(pid, since_ns, to_ns) {
+            match spell.state {
+                State::Running { .. } => self.step(spell.from_ns, spell.to_ns, Part::Run, pid, Detail::None),
+                State::Runnable { .. } => self.wait_cpu(pid, &spell),
+                State::Blocked { state, .. } if hold_of(state).is_some() => {
+                    let held = hold_of(state).map_or(Detail::None, |by| Detail::Held(pid, by));
+                    self.step(spell.from_ns, spell.to_ns, Part::Stopped, pid, held);
+                }
+                // It sleeps until it is told that there is something to do again.
+                State::Blocked { .. } | State::Unknown => {
+                    self.step(spell.from_ns, spell.to_ns, Part::Unattributed, pid, Detail::None);
+                }
+            }
+        }
+        asker
+    }
+
+    /// What was awaited in a wait that a thread which polls a ring has ended, where the waiting one touches nothing itself.
+    fn of_a_ring(&self, pid: u32, spell: &Spell) -> Option<Awaited> {
+        let (known, until_ns) = (self.known, self.span.sent_ns.saturating_add(1));
+        let poller = Some(spell.woken_by).filter(|waker| *waker != 0 && pollers::is_poller(known, *waker))?;
+        if known.tasks.touches(pid, spell.to_ns, until_ns).any(|touch| !self.is_foreign(touch)) {
+            return None;
+        }
+        let asked = |socket| Awaited::Socket(socket);
+        Some(match pollers::completed(known, self.ours(), poller, (spell.from_ns, spell.to_ns)) {
+            Completed::Answer(socket) => asked(socket),
+            Completed::Request => Awaited::Known(Part::RequestTransit, self.sender(spell)),
+            Completed::Response => Awaited::Waker,
+            Completed::Others => Awaited::Later,
+            Completed::Work(thread, asked_ns) => Awaited::Thread(thread, asked_ns),
+            // What was asked before and has not been answered is none that only time ends.
+            Completed::Time => {
+                self.asked(poller, spell.from_ns).map_or(Awaited::Known(Part::WaitTimer, Detail::None), asked)
+            }
+        })
+    }
+
     /// What a later wait for readiness was for, if nothing of ours was done since the one at hand.
     fn as_in(&self, pid: u32, spell: &Spell, (next, awaited): (Spell, Awaited)) -> Option<Awaited> {
         if !answers::does_nothing(self.known, self.ours(), pid, (spell.to_ns, next.from_ns)) {
@@ -405,8 +481,15 @@ impl Walk<'_> {
         // The task that takes the question up was awaited before it took it up, too.
         let answered_ns = answered.map_or(to_ns, |dealing| dealing.at_ns);
         let picked = peer.and_then(|peer| conversations.picked(peer, answered_ns)).filter(|one| one.pid != 0);
-        let by_socket = answered.or(picked).map(|dealing| dealing.pid).filter(captured);
-        let Some(sender) = by_socket.or(Some(woken_by).filter(captured)).filter(|_| self.depth < MOST_DEPTH) else {
+        // One that waits further up may be asked again, over another connection, as a proxy that stands twice in a chain.
+        let is_another = peer.is_some_and(|peer| peer != self.span.socket && self.is_clients(peer));
+        let asked_again = |task: &u32| *task != 0 && is_another && tasks.serves(*task);
+        let by_socket =
+            answered.or(picked).map(|dealing| dealing.pid).filter(|task| captured(task) || asked_again(task));
+        // Who reads the answer for this one is none that it was asked of.
+        let reads = |task: &u32| socket.is_some() && pollers::is_poller(self.known, *task);
+        let waker = Some(woken_by).filter(|task| captured(task) && !reads(task));
+        let Some(sender) = by_socket.or(waker).filter(|_| self.depth < MOST_DEPTH) else {
             return false;
         };
         let picked_ns = picked.map_or(from_ns, |dealing| dealing.at_ns.clamp(from_ns, to_ns));
@@ -425,6 +508,12 @@ impl Walk<'_> {
         inner.until_pick_up(span.picker, from_ns, picked_ns);
         inner.until_last_send(picked_ns, to_ns);
         true
+    }
+
+    /// Whether a socket is an end at which requests come in.
+    fn is_clients(&self, socket: u32) -> bool {
+        let is_server_side = self.known.sockets.get(socket).is_some_and(|known| known.server_side);
+        is_server_side || self.known.conversations.is_accepted(socket)
     }
 
     /// The same over a connection to another recorded host: between what the hosts did lies the way there and back.
@@ -497,6 +586,10 @@ impl Walk<'_> {
     /// something with it.
     fn was_handed_over(&self, pid: u32, spell: &Spell) -> bool {
         let (span, waker) = (&self.span, spell.woken_by);
+        // It is woken for each call that is done.
+        if pollers::is_poller(self.known, waker) {
+            return self.known.tasks.state_since(pid, spell.to_ns) < span.picked_ns;
+        }
         if pid == span.picker || !self.hands_over(waker, pid) {
             return false;
         }
@@ -639,6 +732,9 @@ impl Walk<'_> {
         }
         let (waker, (state, syscall)) = (self.waker_of(spell), call);
         let sort = wait_of(state, syscall);
+        if let Some(awaited) = self.of_a_ring(pid, spell) {
+            return awaited;
+        }
         if matches!(sort, Wait::Lock | Wait::Descriptor)
             && let Some(awaited) = self.of_a_thread(pid, spell)
         {

@@ -244,6 +244,25 @@ impl Socket {
         position
     }
 
+    /// When it was a task's turn up to a time: from an arrival to the last send before the next one, and the task of that.
+    pub(crate) fn turns_at(&self, until_ns: u64) -> Vec<(u64, u64, u32)> {
+        let within = |marks: &Marks| -> Vec<Mark> {
+            marks.marks.iter().map(|kept| kept.mark).take_while(|mark| mark.at_ns <= until_ns).collect()
+        };
+        let (arrived, sent) = (within(&self.ready), within(&self.sent));
+        let mut turns: Vec<(u64, u64, u32)> = Vec::new();
+        for answer in sent.iter().filter(|answer| answer.pid != 0) {
+            let before = arrived.partition_point(|arrival| arrival.at_ns <= answer.at_ns);
+            let after = turns.last().map_or(0, |(_, end_ns, _)| *end_ns);
+            // What has come since the answer before; without any, the answer goes on.
+            match arrived[..before].iter().find(|arrival| arrival.at_ns >= after) {
+                Some(arrival) => turns.push((arrival.at_ns, answer.at_ns, answer.pid)),
+                None => turns.last_mut().into_iter().for_each(|turn| turn.1 = answer.at_ns),
+            }
+        }
+        turns
+    }
+
     /// A task dealt with it.
     pub(crate) fn touch(&mut self, at_ns: u64) {
         (self.touched_ns, self.dealt_with) = (at_ns, true);

@@ -33,6 +33,14 @@ pub enum Detail {
     Way(SocketAddr),
     /// The peer to which a connection was being made, and was not.
     Unconnected(SocketAddr),
+    /// The connection that was being made did not come about at once: this server's host did not answer the SYN, so that it
+    /// was sent again.
+    LateSyn(SocketAddr),
+    /// The client had its connection, but this server's host did not take it: as many waited already as its listening
+    /// socket has room for.
+    FullBacklog(SocketAddr),
+    /// The connection's TLS handshake was with this task.
+    Handshake(u32),
     /// Earlier requests of the same connection, which were at this part of theirs.
     Behind(Part),
     /// A connection that ended without the response, so that the request was sent again on another.
@@ -64,6 +72,24 @@ pub struct Step {
 pub fn unconnected_words(peer: SocketAddr) -> String {
     format!("{peer}, to which no connection was made")
 }
+
+/// What [`Detail::LateSyn`] is, in words.
+#[must_use]
+pub fn late_syn_words(peer: SocketAddr) -> String {
+    format!("a SYN that {peer} did not answer, so that it was sent again")
+}
+
+/// What [`Detail::FullBacklog`] begins with, in words.
+pub const FULL_BACKLOG: &str = "the full backlog of";
+
+/// What [`Detail::FullBacklog`] is, in words.
+#[must_use]
+pub fn full_backlog_words(peer: SocketAddr) -> String {
+    format!("{FULL_BACKLOG} {peer}")
+}
+
+/// What [`Detail::Handshake`] begins with, in words.
+pub const HANDSHAKE: &str = "the TLS handshake in";
 
 /// What [`Detail::Way`] is, in words.
 #[must_use]

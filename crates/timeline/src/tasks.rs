@@ -291,6 +291,7 @@ impl Tasks {
             gap_ns = Some(since);
         }
         if switch.prev != 0 {
+            self.note_overtaken(time_ns, switch);
             let task = self.tasks.entry(switch.prev).or_default();
             let woken = task.woken_while_running.take().filter(|(at, _)| time_ns.saturating_sub(*at) < WAKE_RACE_NS);
             let state = match (switch.prev_state, woken) {
@@ -366,13 +367,14 @@ impl Tasks {
             let word = self.waits_in(woken).and_then(|place| word_of(&self.names, woken, place));
             word.into_iter().for_each(|word| self.locks.timed_out(word, time_ns, woken));
         }
+        let keeps = self.keeps_request(waker, woken, woken_in);
         let task = self.tasks.entry(woken).or_default();
         match task.changes.back() {
             Some((_, State::Running { .. })) => task.woken_while_running = Some((time_ns, runnable)),
             Some((_, State::Runnable { .. })) => {}
             Some((_, State::Blocked { state, syscall, .. })) => {
                 // By a futex threads also hand requests to each other: what it does next may be for another one.
-                if wait_of(*state, *syscall) == Wait::Lock {
+                if wait_of(*state, *syscall) == Wait::Lock && !keeps {
                     task.at = 0;
                     task.in_hand.forget();
                 }
@@ -381,6 +383,39 @@ impl Tasks {
                 task.push(time_ns, runnable);
             }
             _ => task.push(time_ns, runnable),
+        }
+    }
+
+    /// Whether the end of a wait leaves a task at the request that it had: it took that from the client itself and has not
+    /// answered it, and waited for a lock, which its waker had or which it may have got as its time was over.
+    fn keeps_request(&self, waker: u32, woken: u32, woken_in: WokenIn) -> bool {
+        let has = |task: &Task| task.served_ns > 0 && task.in_hand.has(task.at);
+        if !self.tasks.get(&woken).is_some_and(has) {
+            return false;
+        }
+        let place = self.waits_in(woken).filter(|place| place.is_futex());
+        place.is_some_and(|place| match woken_in.is_by_interrupt() {
+            true => word_of(&self.names, woken, place).is_some_and(|word| self.locks.knows(word)),
+            false => self.are_threads(waker, woken) && self.waits_for(waker, place),
+        })
+    }
+
+    /// Whether two tasks are threads of one process, by the names that they have now.
+    fn are_threads(&self, one: u32, other: u32) -> bool {
+        let process = |pid| self.names.now(pid).map(|name| name.tgid);
+        one != 0 && one != other && process(one).is_some_and(|tgid| process(other) == Some(tgid))
+    }
+
+    /// Notes that a lock was passed to a task on its way into the wait for it, so that it waits no more.
+    fn note_overtaken(&mut self, time_ns: u64, switch: Switch) {
+        let woken = self.tasks.get(&switch.prev).and_then(|task| task.woken_while_running);
+        let Some((woken_ns, State::Runnable { waker, .. })) = woken.filter(|_| switch.prev_state != 0) else { return };
+        let place = Place { syscall: amounts_to(switch.syscall, switch.descriptor), argument: switch.descriptor };
+        let is_lock = self.are_threads(waker, switch.prev) && self.waits_for(waker, place);
+        let word = word_of(&self.names, switch.prev, place).filter(|_| is_lock);
+        if let Some(word) = word.filter(|_| time_ns.saturating_sub(woken_ns) < WAKE_RACE_NS) {
+            self.locks.waits(word, time_ns, switch.prev);
+            self.locks.passed(word, time_ns, waker, switch.prev);
         }
     }
 
@@ -433,6 +468,11 @@ impl Tasks {
             self.tasks.entry(woken).or_default().given_by = Some((waker, at_ns));
         }
         (is_sibling && gives_work && works && place.is_futex()).then_some(owner)
+    }
+
+    /// The thread that gave a thread its last work.
+    pub(crate) fn given_by(&self, pid: u32) -> Option<u32> {
+        self.tasks.get(&pid)?.given_by.map(|(by, _)| by)
     }
 
     /// Whether a thread works for others: it has given work back some times, and deals with no client itself.
@@ -785,7 +825,27 @@ impl Tasks {
     /// Whether a task's wait that a time-out ended was one for a lock, and who then had that, where it is sure.
     pub(crate) fn sought_lock(&self, pid: u32, place: Place, at_ns: u64) -> Option<Option<u32>> {
         let word = word_of(&self.names, pid, place)?;
+        if let Some(gave_way) = self.gave_way(pid, place, at_ns) {
+            return Some(Some(gave_way));
+        }
         self.locks.was_got(word, pid, at_ns).then(|| self.locks.holder(word, pid, at_ns))
+    }
+
+    /// Who had a lock that a task got when the time of its wait for it was over, and gave way to it: one that waits for this
+    /// lock as well, began to wait elsewhere only then, and was woken there by the task. Python's interpreter has its lock
+    /// passed on so, lest the one that gives it back takes it again.
+    fn gave_way(&self, pid: u32, lock: Place, at_ns: u64) -> Option<u32> {
+        /// Within so much of the time-out, nanoseconds.
+        const SOON_NS: u64 = 2_000_000;
+        let mut wakes = self.wakes(pid, at_ns, at_ns.saturating_add(SOON_NS));
+        let way = wakes.find(|wake| {
+            wake.place.is_futex()
+                && !wake.place.is_same(lock)
+                && self.are_threads(pid, wake.woken)
+                && self.waits_for(wake.woken, lock)
+                && self.state_since(wake.woken, wake.at_ns) >= at_ns
+        })?;
+        Some(way.woken)
     }
 
     /// When a task waits in a place again, within a window.

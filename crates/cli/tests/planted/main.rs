@@ -15,6 +15,7 @@ mod planted_parents;
 mod planted_questions;
 mod planted_quota;
 mod planted_reads;
+mod planted_rings;
 mod planted_ssh;
 mod planted_storage;
 mod planted_threads;

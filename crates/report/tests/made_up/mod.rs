@@ -40,7 +40,7 @@ pub(crate) fn cause(part: Part, mean_ns: f64, whole_ns: f64, who: &[(&str, f64)]
         part.name(),
         named(who)
     );
-    Cause { part: part.name().to_owned(), mean_ns, share, who: owned(who), held_by: vec![], text }
+    Cause { part: part.name().to_owned(), mean_ns, share, who: owned(who), held_by: vec![], requests: vec![], text }
 }
 
 /// A cause of the slowest with its sentence.

@@ -5,8 +5,7 @@ use super::{AtServer, Joiner};
 use crate::counts::Unjoinable;
 use crate::path::{Span, Walk};
 use crate::sockets::{Mark, OurClient};
-use crate::step::{Step, push_step};
-use weir_measure::part::Part;
+use crate::step::Step;
 
 /// When a request was where, as its socket told.
 #[derive(Clone, Copy)]
@@ -156,7 +155,7 @@ impl Joiner {
         };
         self.statistics.moved += u64::from(moved > 0);
         self.client_steps(waiting, steps, sent_by_client);
-        push_step(steps, sent_by_client, arrived_ns, Part::RequestTransit, 0);
+        self.request_steps(steps, told.id, sent_by_client, arrived_ns);
         let from = steps.len();
         Walk { known: self.known(), span, steps, waiter: 0, depth: 0 }.server();
         steps[from..].sort_by_key(|step| step.from_ns);

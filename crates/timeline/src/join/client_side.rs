@@ -4,12 +4,19 @@
 use super::Joiner;
 use super::requests::Waiting;
 use crate::blocked::hold_of;
+use crate::sockets::Socket;
 use crate::step::{Detail, Step, push_step};
 use crate::tasks::State;
 use std::sync::Arc;
 use weir_measure::part::Part;
-use weir_wire::client::{ClientRequest, Outcome};
+use weir_wire::client::{ClientConnection, ClientRequest, Outcome};
 use weir_wire::{Record, Slot};
+
+/// A SYN that is not answered is sent again after a second (TCP_TIMEOUT_INIT), by a timer of some ticks' exactness;
+/// nanoseconds.
+const SYN_AGAIN_NS: u64 = 950_000_000;
+/// What is sent and not acknowledged is sent again after 0.2 s at the earliest (TCP_RTO_MIN); nanoseconds.
+const ACKNOWLEDGED_AGAIN_NS: u64 = 150_000_000;
 
 impl Joiner {
     /// A request is over for the client: it waits until all is told that happened at the server.
@@ -56,8 +63,63 @@ impl Joiner {
             detail: Detail::EndedConnection,
         };
         steps.extend((from > begun).then_some(ended));
-        push_step(steps, from, to, Part::Connect, 0);
+        self.connect_steps(waiting, steps, (from, to));
         push_step(steps, to, sent_ns, Part::Generator, 0);
+    }
+
+    /// The connection being made: what held it up at the server, where that is known.
+    fn connect_steps(&self, waiting: &Waiting, steps: &mut Vec<Step>, window: (u64, u64)) {
+        let (mut from_ns, to_ns) = window;
+        let connection = self.connections.get(&(waiting.lane, waiting.request.connection));
+        let connection = connection.filter(|_| from_ns < to_ns);
+        let socket = connection.and_then(|connection| self.sockets.get(connection.socket?));
+        let (Some(connection), Some(socket)) = (connection, socket) else {
+            return push_step(steps, from_ns, to_ns, Part::Connect, 0);
+        };
+        let named = |from_ns, to_ns, detail| Step { from_ns, to_ns, part: Part::Connect, pid: 0, waiter: 0, detail };
+        let told = &connection.told;
+        let made_ns = told.connected_ns.clamp(from_ns, to_ns);
+        if self.is_late_syn(&connection.told, socket) && made_ns > from_ns {
+            steps.push(named(from_ns, made_ns, Detail::LateSyn(told.remote)));
+            from_ns = made_ns;
+        }
+        // A CPU may have been taken away meanwhile: then it is not known who sent.
+        let is_strange = |task| self.tasks.named(task).is_some_and(|name| !name.traced);
+        for (begin_ns, end_ns, task) in socket.turns_at(to_ns).into_iter().filter(|turn| !is_strange(turn.2)) {
+            let (begin_ns, end_ns) = (begin_ns.max(from_ns), end_ns.min(to_ns));
+            if end_ns > begin_ns {
+                push_step(steps, from_ns, begin_ns, Part::Connect, 0);
+                steps.push(named(begin_ns, end_ns, Detail::Handshake(task)));
+                from_ns = end_ns;
+            }
+        }
+        push_step(steps, from_ns, to_ns, Part::Connect, 0);
+    }
+
+    /// Whether a connection within the host came about only after its SYN was sent again. There none gets lost on its way,
+    /// so the server's host has not answered it, as where its backlog is full.
+    fn is_late_syn(&self, told: &ClientConnection, socket: &Socket) -> bool {
+        let again_ns = told.connect_start_ns.saturating_add(SYN_AGAIN_NS);
+        // One that is older than the recording was told when that began.
+        self.sockets.is_own(told.local.ip(), socket.open.netns)
+            && told.connected_ns >= again_ns
+            && socket.opened_ns >= again_ns
+            && told.connect_start_ns >= self.begun_ns
+    }
+
+    /// From the send to the arrival. A client within the host may have its connection, and send, while the server's host
+    /// has no room for it; then it throws the handshake's end away, and has the client send it again.
+    pub(super) fn request_steps(&self, steps: &mut Vec<Step>, id: u32, sent_ns: u64, arrived_ns: u64) {
+        let socket = self.sockets.get(id);
+        let socket = socket.filter(|socket| self.sockets.is_own(socket.open.remote.ip(), socket.open.netns));
+        let opened_ns = socket.map_or(0, |socket| socket.opened_ns).min(arrived_ns);
+        let mut from_ns = sent_ns;
+        if let Some(socket) = socket.filter(|_| opened_ns.saturating_sub(sent_ns) >= ACKNOWLEDGED_AGAIN_NS) {
+            let (part, detail) = (Part::AcceptQueue, Detail::FullBacklog(socket.open.local));
+            steps.push(Step { from_ns, to_ns: opened_ns, part, pid: 0, waiter: 0, detail });
+            from_ns = opened_ns;
+        }
+        push_step(steps, from_ns, arrived_ns, Part::RequestTransit, 0);
     }
 
     /// In the generator: where the connection that it got was at earlier requests meanwhile, at which part of theirs.

@@ -129,3 +129,36 @@ fn trimming_keeps_the_state_that_holds() {
     assert_eq!(tasks.spells_back(7, 150, 200).next().map(|s| s.state), Some(State::Running { cpu: 0 }));
     assert_eq!(tasks.state_since(7, 180), 100);
 }
+
+/// Two threads of one process; the first takes a request of connection 5, and then waits in a futex until the other one
+/// wakes it: for a lock if that one has waited there. The request that the first is at then.
+fn at_after_a_wait(other_waits: u16, answered: bool) -> u32 {
+    let mut tasks = Tasks::default();
+    for pid in [7, 8] {
+        tasks.name(pid, TaskName { name: "shop".to_owned(), tgid: 7, traced: true }, 0);
+    }
+    let waits =
+        |pid, descriptor| Switch { prev_state: 1, syscall: libc::SYS_futex as u16, descriptor, ..switch(pid, 0, 1) };
+    tasks.switch(100, 0, switch(0, 7, 0));
+    tasks.switch(100, 1, switch(0, 8, 0));
+    tasks.switch(110, 1, waits(8, other_waits));
+    tasks.waking(120, 7, 8, WokenIn::Task);
+    tasks.switch(120, 1, switch(0, 8, 0));
+    tasks.touch(0, 130, 5, Verb::Receive, true);
+    tasks.exchanged(7, Verb::Receive, true);
+    if answered {
+        tasks.touch(0, 140, 5, Verb::Send, true);
+        tasks.exchanged(7, Verb::Send, true);
+    }
+    tasks.switch(200, 0, waits(7, 0x800));
+    tasks.waking(300, 8, 7, WokenIn::Task);
+    tasks.at(7)
+}
+
+#[test]
+fn a_thread_that_waits_for_a_lock_stays_at_its_request() {
+    assert_eq!(at_after_a_wait(0x800, false), 5);
+    // It may have been handed another one: where it was woken for work, or has answered its own.
+    assert_eq!(at_after_a_wait(0x40, false), 0);
+    assert_eq!(at_after_a_wait(0x800, true), 0);
+}

@@ -173,3 +173,98 @@ fn frames_of_http2_are_counted_and_not_told_as_responses() {
         assert_eq!(statistics.requests, 2);
     }
 }
+
+/// A request over a connection of its own: when the recording began, when the client had the connection and when the
+/// server's host, when it was sent; and what the socket tells.
+fn over_a_fresh_connection(times: [u64; 4], encrypted: bool, at_server: &[Event]) -> Vec<Step> {
+    let [begun_ns, connected_ns, opened_ns, sent_ns] = times;
+    let cookie = u64::from(SOCKET);
+    let (local, remote) = (address(80), address(40_000));
+    let open = SocketOpen { socket: SOCKET, receive_base: 0, send_base: 0, cookie, netns: 0, local, remote };
+    let (opened, open_slots) = open.write(opened_ns, 0);
+    let connect_start_ns = 1_000;
+    let made =
+        ClientConnection { connection: 2, connect_start_ns, connected_ns, failed: false, local: remote, remote: local };
+    let (made, made_slots) = made.write(CLIENT);
+    let last_ns = at_server.last().map_or(opened_ns, |(record, _)| record.time_ns).max(sent_ns);
+    let done_ns = last_ns + 1_000;
+    let times =
+        ClientRequest { intended_ns: 1_000, started_ns: 1_000, sent_ns, first_byte_ns: done_ns, done_ns, ..retried() };
+    let request = ClientRequest { retried: false, encrypted, request_offset: if encrypted { 200 } else { 0 }, ..times };
+    let response_offset = if encrypted { 900 } else { 0 };
+    let (over, over_slots) = ClientRequest { response_offset, ..request }.write(CLIENT);
+    let on_cpu = Switch { prev: 0, next: TASK, prev_state: 0, syscall: NO_SYSCALL, descriptor: 0 };
+    let mut events = vec![
+        (on_cpu.write(begun_ns, 0), Vec::new()),
+        (made, made_slots.to_vec()),
+        (opened, open_slots.to_vec()),
+        (over, over_slots.to_vec()),
+    ];
+    events.splice(3..3, at_server.iter().cloned());
+    let (told, _) = joined(Joiner::new(Bounds::default()), &events);
+    let [(steps, None)] = told.as_slice() else { panic!("{told:?}") };
+    assert!(steps.windows(2).all(|pair| pair[0].to_ns == pair[1].from_ns), "{steps:?}");
+    steps.clone()
+}
+
+fn exchange(arrived_ns: u64) -> [Event; 3] {
+    [
+        at_socket(arrived_ns, Kind::SocketReady, 0, 50),
+        at_socket(arrived_ns + 100, Kind::SocketRecv, 0, 50),
+        at_socket(arrived_ns + 200, Kind::SocketSend, 0, 70),
+    ]
+}
+
+#[test]
+fn a_connection_whose_syn_was_sent_again_names_the_server() {
+    let second = 1_000_000_000;
+    let told = |begun_ns: u64, connected_ns: u64, opened_ns: u64| {
+        let sent_ns = connected_ns + 500;
+        let arrived_ns = sent_ns.max(opened_ns) + 100;
+        let steps = over_a_fresh_connection([begun_ns, connected_ns, opened_ns, sent_ns], false, &exchange(arrived_ns));
+        steps.iter().find(|step| step.part == Part::Connect).map(|step| (step.from_ns, step.to_ns, step.detail))
+    };
+    let late = Detail::LateSyn(address(80));
+    // The server's host has it, or has to be told again itself.
+    for opened_ns in [second + 2_050, second + 300_000_000] {
+        assert_eq!(told(1, second + 2_000, opened_ns), Some((1_000, second + 2_000, late)));
+    }
+    // At once; or the client alone was late; or it is older than the recording, and was told when that began.
+    assert_eq!(told(1, 5_100, 5_050), Some((1_000, 5_100, Detail::None)));
+    assert_eq!(told(1, second + 2_000, 5_050), Some((1_000, second + 2_000, Detail::None)));
+    assert_eq!(told(5_000, second + 2_000, second + 2_050), Some((1_000, second + 2_000, Detail::None)));
+}
+
+#[test]
+fn a_request_before_the_server_has_its_connection_waits_for_room_in_the_backlog() {
+    let (sent_ns, opened_ns) = (5_200, 200_005_200);
+    let steps = over_a_fresh_connection([1, 5_100, opened_ns, sent_ns], false, &exchange(opened_ns + 300));
+    let waits = steps.iter().find(|step| step.from_ns == sent_ns).map(|step| (step.to_ns, step.part, step.detail));
+    assert_eq!(waits, Some((opened_ns, Part::AcceptQueue, Detail::FullBacklog(address(80)))), "{steps:?}");
+    // Where it has it in time, the way is what took so long.
+    let steps = over_a_fresh_connection([1, 5_100, 5_050, sent_ns], false, &exchange(opened_ns + 300));
+    let waits = steps.iter().find(|step| step.from_ns == sent_ns).map(|step| (step.to_ns, step.part, step.detail));
+    assert_eq!(waits, Some((opened_ns + 300, Part::RequestTransit, Detail::None)), "{steps:?}");
+}
+
+#[test]
+fn a_tls_handshake_is_told_by_the_turns_of_the_servers_task() {
+    let at_server = [
+        at_socket(6_000, Kind::SocketReady, 0, 100),
+        at_socket(6_100, Kind::SocketRecv, 0, 100),
+        at_socket(8_000, Kind::SocketSend, 0, 800),
+        at_socket(8_100, Kind::SocketSend, 0, 900),
+        at_socket(9_000, Kind::SocketReady, 0, 250),
+        at_socket(9_100, Kind::SocketRecv, 0, 250),
+        at_socket(9_200, Kind::SocketSend, 0, 970),
+    ];
+    let steps = over_a_fresh_connection([1, 5_100, 5_050, 8_900], true, &at_server);
+    let connect = steps.iter().filter(|step| step.part == Part::Connect);
+    let connect: Vec<_> = connect.map(|step| (step.from_ns, step.to_ns, step.detail)).collect();
+    let with = Detail::Handshake(TASK);
+    assert_eq!(
+        connect,
+        [(1_000, 6_000, Detail::None), (6_000, 8_100, with), (8_100, 8_900, Detail::None)],
+        "{steps:?}"
+    );
+}

@@ -38,6 +38,8 @@ fn pieces(told: &Told) -> Vec<Piece> {
         Detail::Named(number) | Detail::Lock(number, _) => 46 + number % 2,
         Detail::EndedConnection => 48,
         Detail::HeldBack => 49,
+        Detail::LateSyn(_) | Detail::FullBacklog(_) => 50,
+        Detail::Handshake(pid) => 51 + pid % 40,
     };
     let piece = |step: &weir_timeline::Step| Piece {
         part: step.part,

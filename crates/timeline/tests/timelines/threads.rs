@@ -34,9 +34,7 @@ impl Told<'_> {
 
     /// The other task is a thread of the worker's process.
     fn threads(&mut self) {
-        let slots = text_slots("other");
-        let named = plain(1_210, 0, Kind::TaskName, 1, OTHER, WORKER);
-        (self.0)(Record { slots: slots.len() as u8, ..named }, &slots);
+        self.thread_named("other", 0);
     }
 
     /// The other task is a thread of the worker's process, with a name of its own, and these flags.
@@ -308,6 +306,12 @@ fn a_lock_that_is_got_by_a_time_out_is_a_lock_and_has_its_holder() {
             told.wakes(5_200, BY_TASK, WORKER, OTHER);
         });
         assert_eq!(at(&steps, 3_000), (Part::WaitLock, Detail::Task(OTHER)), "{picked_ns} {steps:?}");
+        // It has it back when it is about to wait for it.
+        let steps = got_by_a_time_out(picked_ns, true, |told| {
+            told.at(5_100, 0, Kind::Waking, BY_TASK, WORKER, OTHER);
+            told.waits(5_200, OTHER, libc::SYS_futex, LOCK + 4);
+        });
+        assert_eq!(at(&steps, 3_000), (Part::WaitLock, Detail::Task(OTHER)), "{picked_ns} {steps:?}");
     }
 }
 
@@ -522,8 +526,164 @@ fn answered_at_an_arrival(timers: u64, timer_ns: u64) -> Vec<Step> {
     })
 }
 
+/// A proxy asks a server that asks the proxy again, over another connection, and there the proxy sleeps.
+#[test]
+fn one_that_stands_twice_in_a_chain_is_followed_both_times() {
+    let steps = told(|told| {
+        let ends = [(9, 50_000, 9_000), (10, 9_000, 50_000), (11, 50_001, 80), (12, 80, 50_001)];
+        ends.into_iter().for_each(|(socket, local, remote)| told.opens(socket, local, remote));
+        told.takes(1_400, WORKER, SOCKET);
+        told.gives(1_500, WORKER, 9);
+        told.at(1_510, 0, Kind::SocketReady, 0, 10, 50);
+        told.takes(1_550, OTHER, 10);
+        told.waits(1_600, WORKER, libc::SYS_epoll_wait, 4);
+        told.at(1_690, 1, Kind::SocketReady, 0, 12, 50);
+        told.wakes(1_695, BY_TASK, OTHER, WORKER);
+        told.gives(1_700, OTHER, 11);
+        told.waits(1_800, OTHER, libc::SYS_epoll_wait, 4);
+        told.takes(1_900, WORKER, 12);
+        told.waits(2_000, WORKER, libc::SYS_clock_nanosleep, 0);
+        told.wakes(4_000, BY_TIMER, STRANGER, WORKER);
+        told.wakes(4_095, BY_TASK, WORKER, OTHER);
+        told.gives(4_100, WORKER, 12);
+        told.takes(4_200, OTHER, 11);
+        told.waits(4_250, WORKER, libc::SYS_epoll_wait, 4);
+        told.wakes(4_295, BY_TASK, OTHER, WORKER);
+        told.gives(4_300, OTHER, 10);
+        told.takes(4_400, WORKER, 9);
+        told.gives(5_500, WORKER, SOCKET);
+    });
+    assert_eq!(at(&steps, 3_000), (Part::WaitTimer, Detail::Task(WORKER)), "{steps:?}");
+    assert_eq!(at(&steps, 1_750), (Part::Run, Detail::Task(OTHER)), "{steps:?}");
+    assert!(steps.iter().all(|step| step.part != Part::WaitProcess), "{steps:?}");
+}
+
+/// A server on io_uring whose calls are done by a thread of the kernel's, which polls without a pause: it takes the request,
+/// then `meanwhile`, and it gives the response.
+fn by_a_poller(meanwhile: impl Fn(&mut Told)) -> Vec<Step> {
+    told(|told| {
+        told.thread_named("iou-sqp-100", 0);
+        told.opens(BACK_END, 40_002, 7_000);
+        told.waits(1_220, WORKER, libc::SYS_io_uring_enter, 4);
+        told.takes(1_400, OTHER, SOCKET);
+        told.wakes(1_410, BY_TASK, OTHER, WORKER);
+        meanwhile(told);
+        told.waits(1_600, WORKER, libc::SYS_io_uring_enter, 4);
+        told.wakes(5_000, BY_TASK, OTHER, WORKER);
+        told.waits(5_100, WORKER, libc::SYS_io_uring_enter, 4);
+        told.gives(5_500, OTHER, SOCKET);
+    })
+}
+
+#[test]
+fn a_thread_that_polls_a_ring_works_for_the_one_that_asks_by_it() {
+    let steps = by_a_poller(|_| ());
+    assert_eq!(at(&steps, 1_405), (Part::Run, Detail::Task(OTHER)), "{steps:?}");
+    assert_eq!(at(&steps, 1_500), (Part::Run, Detail::Task(WORKER)), "{steps:?}");
+    assert_eq!(at(&steps, 3_000), (Part::WaitTimer, Detail::Task(WORKER)), "{steps:?}");
+    assert_eq!(at(&steps, 5_050), (Part::Run, Detail::Task(WORKER)), "{steps:?}");
+    assert_eq!(at(&steps, 5_300), (Part::Run, Detail::Task(OTHER)), "{steps:?}");
+}
+
+/// What it asks over a socket is awaited, whether or not the answer has come when the wait is over.
+#[test]
+fn a_question_that_a_polling_thread_sends_is_a_wait_for_the_peer() {
+    let peer = SocketAddr::from(([127, 0, 0, 1], 7_000));
+    for is_read in [true, false] {
+        let steps = told(|told| {
+            told.thread_named("iou-sqp-100", 0);
+            told.opens(BACK_END, 40_002, 7_000);
+            told.waits(1_220, WORKER, libc::SYS_io_uring_enter, 4);
+            told.takes(1_400, OTHER, SOCKET);
+            told.wakes(1_410, BY_TASK, OTHER, WORKER);
+            told.gives(1_550, OTHER, BACK_END);
+            told.waits(1_600, WORKER, libc::SYS_io_uring_enter, 4);
+            if is_read {
+                told.takes(4_990, OTHER, BACK_END);
+            }
+            told.wakes(5_000, BY_TASK, OTHER, WORKER);
+            told.waits(5_100, WORKER, libc::SYS_io_uring_enter, 4);
+            told.gives(5_500, OTHER, SOCKET);
+        });
+        assert_eq!(at(&steps, 3_000), (Part::WaitProcess, Detail::Peer(peer)), "{is_read} {steps:?}");
+    }
+}
+
+/// One thread hands requests out to a pool. The thread of the pool that takes ours is at another request until 4,000 ns, and
+/// a third one is free; the first waits in `call` until 3,500 before it hands ours out.
+fn handed_out_late(call: i64, argument: u16) -> Vec<Step> {
+    const FREE: u32 = 102;
+    told(|told| {
+        told.threads();
+        let slots = text_slots("other");
+        let named = plain(1_211, 0, Kind::TaskName, 1, FREE, WORKER);
+        (told.0)(Record { slots: slots.len() as u8, ..named }, &slots);
+        told.opens(ANOTHER, 80, 40_001);
+        told.waits(1_216, WORKER, libc::SYS_futex, WORK);
+        told.wakes(1_217, BY_TASK, OTHER, WORKER);
+        let leaves = |next, prev_state, descriptor| Switch {
+            prev: if next == 0 { FREE } else { 0 },
+            next,
+            prev_state,
+            syscall: libc::SYS_futex as u16,
+            descriptor,
+        };
+        (told.0)(leaves(FREE, 0, 0).write(1_218, 2), &[]);
+        (told.0)(leaves(0, 1, WORK).write(1_219, 2), &[]);
+        told.waits(1_220, WORKER, libc::SYS_futex, LOCK);
+        told.wakes(1_221, BY_TASK, OTHER, WORKER);
+        told.arrives(1_222);
+        told.takes(1_223, WORKER, ANOTHER);
+        told.waits(1_230, OTHER, call, argument);
+        told.wakes(3_500, BY_TASK, WORKER, OTHER);
+        told.at(3_600, 1, Kind::Waking, BY_TASK, OTHER, FREE);
+        told.waits(3_700, OTHER, libc::SYS_epoll_wait, 4);
+        told.gives(4_000, WORKER, ANOTHER);
+        told.takes(4_500, WORKER, SOCKET);
+        told.gives(5_500, WORKER, SOCKET);
+    })
+}
+
 #[test]
 fn a_timer_that_is_due_when_another_request_comes_is_a_wait_for_time() {
     assert_eq!(at(&answered_at_an_arrival(4, 5), 3_000), (Part::WaitTimer, Detail::Task(WORKER)));
     assert_eq!(at(&answered_at_an_arrival(3, 5), 3_000).0, Part::Unattributed, "it may answer when others ask");
+}
+
+#[test]
+fn a_request_that_is_handed_out_late_for_a_lock_waits_for_that() {
+    let steps = handed_out_late(libc::SYS_futex, LOCK);
+    assert_eq!(at(&steps, 2_000), (Part::WaitLock, Detail::Task(WORKER)), "{steps:?}");
+    assert_eq!(at(&steps, 3_800), (Part::WorkerQueue, Detail::Task(WORKER)), "{steps:?}");
+    // Where that one waits for no lock, it is not known what kept it, but that the other was at others.
+    let steps = handed_out_late(libc::SYS_epoll_wait, 4);
+    assert_eq!(at(&steps, 2_000), (Part::WorkerQueue, Detail::Task(WORKER)), "{steps:?}");
+}
+
+/// The time of a wait for a lock is over, and the one that had it waits elsewhere until it is told that it is had: it gave
+/// way. The lock is given back before others come to wait for it.
+#[test]
+fn one_that_gives_way_to_a_time_out_had_the_lock() {
+    for (since_ns, part) in [(4_910, Part::WaitLock), (4_850, Part::WaitTimer)] {
+        let steps = told(|told| {
+            told.threads();
+            told.waits(1_220, OTHER, libc::SYS_futex, LOCK);
+            told.wakes(1_230, BY_TASK, WORKER, OTHER);
+            told.takes(1_300, WORKER, SOCKET);
+            told.waits(1_400, WORKER, libc::SYS_futex, LOCK);
+            if since_ns < 4_900 {
+                told.waits(since_ns, OTHER, libc::SYS_futex, DONE);
+            }
+            told.wakes(4_900, BY_TIMER, STRANGER, WORKER);
+            if since_ns > 4_900 {
+                told.waits(since_ns, OTHER, libc::SYS_futex, DONE);
+            }
+            told.wakes(4_920, BY_TASK, WORKER, OTHER);
+            told.gives(5_500, WORKER, SOCKET);
+        });
+        assert_eq!(at(&steps, 3_000).0, part, "{since_ns} {steps:?}");
+        if part == Part::WaitLock {
+            assert_eq!(at(&steps, 3_000).1, Detail::Task(OTHER), "{steps:?}");
+        }
+    }
 }
