@@ -3,7 +3,9 @@
 //!
 //! After Bertoli, Casale and Serazzi, "JMT: performance engineering tools for system modeling", SIGMETRICS Performance
 //! Evaluation Review 36 (2009). JMT's simulator has one level of such regions, so of pools within each other the
-//! tightest stands for all.
+//! tightest stands for all. The elements are those of JMT's schema (`SIMmodeldefinition.xsd`), and the parameters of each
+//! section stand in the order of a constructor of JMT's engine. Of clients that ask one after the other JMT's "System
+//! Response Time" has their think time in it, and what pools do behind a response is in it in any case.
 
 use crate::demand::demand;
 use crate::trace::Trace;

@@ -300,6 +300,18 @@ fn a_lock_serves_one() {
     assert_eq!(demand(&trace).stations[0].name, "flock /tmp/l");
 }
 
+/// A task that is kept behind its response keeps others waiting as one whose response takes as much longer.
+#[test]
+fn a_task_that_is_kept_is_busy() {
+    let mean_of = |visit_ms: f64, kept_ms: f64| {
+        let mut trace = trace(8, (Service::Holding, 2), 200.0, |_| (Work::Delay, visit_ms * MS));
+        trace.pools[0].held_ns = kept_ms * MS;
+        near("saturation", demand(&trace).most_per_s(), 2e3 / 7.0, 1e-9);
+        mean(&simulate(&trace, Arrivals::AsRecorded, 0, 1))
+    };
+    near("the mean response", mean_of(1.0, 6.0), mean_of(7.0, 0.0) - 6.0 * MS, 1e-6);
+}
+
 /// What is done under a lock is done faster, and the queue for it goes: as it is with a lock that is held for less.
 #[test]
 fn a_faster_lock_shortens_its_queue() {
