@@ -138,8 +138,11 @@ pub fn demand(trace: &Trace) -> Demand {
     Demand { stations, on_the_way_ns, behind_ns, client_ns, delay_ns, classes: by_class(trace) }
 }
 
+/// Nanoseconds by label, lock and work.
+type Objects = BTreeMap<(u16, Option<u16>, Work), f64>;
+
 fn by_class(trace: &Trace) -> Vec<OfClass> {
-    let mut sums: BTreeMap<u16, (usize, BTreeMap<(u16, Option<u16>, Work), f64>)> = BTreeMap::new();
+    let mut sums: BTreeMap<u16, (usize, Objects)> = BTreeMap::new();
     for request in &trace.requests {
         let (count, of) = sums.entry(request.class).or_default();
         *count += 1;

@@ -69,7 +69,7 @@ pub fn less(trace: &Trace, what: &[String], saved_ns: Saving, seed: u64) -> Resu
         let saved = (ns / whole_ns).clamp(0.0, 1.0);
         Change { faster: vec![Speed { what: name.clone(), saved }], ..Change::default() }
     };
-    between(trace, [saved_ns.low_ns, saved_ns.likely_ns, saved_ns.high_ns].map(change), seed)
+    between(trace, &[saved_ns.low_ns, saved_ns.likely_ns, saved_ns.high_ns].map(change), seed)
 }
 
 /// Other programs keep such shares, 0 to 1, of what they have of the CPUs: at worst, likely and at best.
@@ -80,13 +80,13 @@ pub fn others(trace: &Trace, kept: [f64; 3], seed: u64) -> Result<Effect, NoEffe
     if trace.others < NOTHING {
         return Err(NoEffect::NoOthers);
     }
-    between(trace, kept.map(|kept| Change { others: Some(kept), ..Change::default() }), seed)
+    between(trace, &kept.map(|kept| Change { others: Some(kept), ..Change::default() }), seed)
 }
 
 /// The run, replayed with the change at worst, as is likely and at best.
-fn between(trace: &Trace, changes: [Change; 3], seed: u64) -> Result<Effect, NoEffect> {
+fn between(trace: &Trace, changes: &[Change; 3], seed: u64) -> Result<Effect, NoEffect> {
     let (mut means, mut now_ns) = ([0.0; 3], 0.0);
-    for (mean, change) in means.iter_mut().zip(&changes) {
+    for (mean, change) in means.iter_mut().zip(changes) {
         let told = what_if(trace, change, seed)?;
         (*mean, now_ns) = (told.predicted[1], told.recorded[1]);
     }

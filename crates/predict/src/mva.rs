@@ -125,15 +125,14 @@ pub fn linearizer(customers: &[usize], think_ns: &[f64], demands_ns: &[Vec<f64>]
         for (customers, queues) in fewer.iter().zip(&mut parts) {
             network.core(customers, &changes, queues);
         }
-        for one in 0..classes {
-            for class in 0..classes {
+        for ((change, customers_then), queues) in changes.iter_mut().zip(&fewer).zip(&parts) {
+            for (class, change) in change.iter_mut().enumerate() {
                 let share = |queues: &[Vec<f64>], count: usize, at: usize| {
                     if count > 0 { queues[class][at] / count as f64 } else { 0.0 }
                 };
-                for at in 0..stations {
-                    let before = share(&whole, customers[class], at);
-                    let count = fewer[one][class];
-                    changes[one][class][at] = if count > 0 { share(&parts[one], count, at) - before } else { 0.0 };
+                let (now, then) = (customers[class], customers_then[class]);
+                for (at, change) in change.iter_mut().enumerate() {
+                    *change = if then > 0 { share(queues, then, at) - share(&whole, now, at) } else { 0.0 };
                 }
             }
         }

@@ -128,9 +128,9 @@ fn linearizer_lies_nearer() {
     let demands = vec![vec![1.0, 2.0], vec![2.0, 1.0], vec![0.5, 0.5]];
     assert!(exact(&customers, &think, &demands).is_none());
     let large = solved(&customers, &think, &demands);
-    for at in 0..2 {
-        let busy: f64 = (0..3).map(|class| large.throughput[class] * demands[class][at]).sum();
-        near("both stations are full", busy, 1.0, 0.01);
+    let busy = |at: usize| demands.iter().zip(&large.throughput).map(|(demand, rate)| demand[at] * rate).sum::<f64>();
+    for full in [busy(0), busy(1)] {
+        near("both stations are full", full, 1.0, 0.01);
     }
 }
 
