@@ -93,21 +93,6 @@ pub enum Predicted {
     NoneBecause(String),
 }
 
-impl Finding {
-    /// The pool whose workers it changes, by the beginning of its processes' name, and how many it proposes.
-    #[must_use]
-    pub fn workers(&self) -> Option<(&'static str, u32)> {
-        let main = self.settings.first()?;
-        let pool = match main.name.as_str() {
-            "MaxRequestWorkers" | "MaxClients" => "apache2",
-            "pm.max_children" => "php-fpm",
-            "worker_processes" => "nginx",
-            _ => return None,
-        };
-        Some((pool, main.proposed.trim().parse().ok()?))
-    }
-}
-
 /// A part of the response that speaks for a finding.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Evidence {

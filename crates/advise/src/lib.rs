@@ -3,11 +3,12 @@
 //! 1. `recorded.rs` and `observed.rs` say how the run was made and what its explanation says.
 //! 2. `servers/` finds the servers' processes, `configuration/` reads what their configurations say.
 //! 3. `rules/` makes findings of both.
-//! 4. `advice.rs` puts them together, `view.rs` shows them.
+//! 4. `advice.rs` puts them together, `view.rs` shows them; `cure.rs` says what each changes in a queueing model.
 //! 5. `trial/` compares copies of the servers with and without a change.
 
 mod advice;
 mod configuration;
+mod cure;
 mod finding;
 mod observed;
 mod recorded;
@@ -17,6 +18,7 @@ mod trial;
 mod view;
 
 pub use advice::Examined;
+pub use cure::Cure;
 pub use finding::{Advice, Finding, Predicted};
 pub use trial::{Options as TrialOptions, Shown, Trial};
 pub use view::text;

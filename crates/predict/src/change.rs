@@ -1,6 +1,6 @@
 //! What is to be different from the trace.
 
-use crate::trace::Trace;
+use crate::trace::{Trace, Visit};
 
 /// A part of the work that is made faster or taken away.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -28,6 +28,8 @@ pub struct Change {
     pub cores: Option<u32>,
     /// Faster parts.
     pub faster: Vec<Speed>,
+    /// The share that other programs keep of what they had of the CPUs, 0 to 1.
+    pub others: Option<f64>,
 }
 
 /// Why a change is refused.
@@ -150,6 +152,7 @@ impl Change {
             };
             (pool.workers, pool.is_limit) = (*workers, true);
         }
+        changed.others *= self.others.unwrap_or(1.0).clamp(0.0, 1.0);
         for speed in &self.faster {
             quicken(&mut changed, speed)?;
         }
@@ -164,14 +167,46 @@ impl Change {
     }
 }
 
+/// Nanoseconds of a mean request that are meant by a name, as `--faster` takes it; 0 where it means nothing of the trace.
+#[must_use]
+pub fn time_of(trace: &Trace, what: &str) -> f64 {
+    let meant = Meant::of(trace, what);
+    let visits = trace.requests.iter().flat_map(|request| &request.visits).filter(|visit| meant.has(visit));
+    visits.map(|visit| visit.ns).sum::<f64>() / trace.requests.len().max(1) as f64
+}
+
+/// What a name means of a trace.
+struct Meant {
+    labels: Vec<bool>,
+    locks: Vec<bool>,
+}
+
+impl Meant {
+    fn of(trace: &Trace, what: &str) -> Self {
+        let (lock, file) = (what.strip_prefix("lock:"), what.strip_prefix("file:"));
+        let label = |label: &String| match (lock, file) {
+            (Some(name), _) => is_part(label, Some("wait_lock")) && texts(label).any(|text| is_named(text, name)),
+            (_, Some(name)) => texts(label).any(|text| is_named(text, name)),
+            _ => is_meant(label, what),
+        };
+        let lock = |known: &String| lock.map_or(known == what, |name| is_named(known, name));
+        let locks = trace.locks.iter().map(|known| file.is_none() && lock(known)).collect();
+        Self { labels: trace.labels.iter().map(label).collect(), locks }
+    }
+
+    fn has(&self, visit: &Visit) -> bool {
+        let is = |all: &[bool], at: u16| all.get(usize::from(at)).copied().unwrap_or(false);
+        is(&self.labels, visit.label) || visit.lock.is_some_and(|lock| is(&self.locks, lock))
+    }
+}
+
 /// Shortens what fits.
 fn quicken(trace: &mut Trace, speed: &Speed) -> Result<(), ChangeError> {
-    let fits: Vec<bool> = trace.labels.iter().map(|label| is_meant(label, &speed.what)).collect();
+    let meant = Meant::of(trace, &speed.what);
     let mut found = 0usize;
     let left = (1.0 - speed.saved).clamp(0.0, 1.0);
     for visit in trace.requests.iter_mut().flat_map(|request| &mut request.visits) {
-        let named = visit.lock.is_some_and(|lock| trace.locks.get(usize::from(lock)) == Some(&speed.what));
-        if named || fits.get(usize::from(visit.label)).copied().unwrap_or(false) {
+        if meant.has(visit) {
             visit.ns *= left;
             found += 1;
         }
@@ -181,10 +216,28 @@ fn quicken(trace: &mut Trace, speed: &Speed) -> Result<(), ChangeError> {
         pool.after_ns *= left;
     }
     if found == 0 {
-        let known: Vec<&str> = trace.labels.iter().map(String::as_str).filter(|label| !label.is_empty()).collect();
+        let locks: Vec<String> = trace.locks.iter().map(|lock| format!("lock:{lock}")).collect();
+        let labels = trace.labels.iter().filter(|label| !label.is_empty());
+        let known: Vec<&str> = locks.iter().chain(labels).map(String::as_str).collect();
         return Err(ChangeError::Work { name: speed.what.clone(), known: listed(&known) });
     }
     Ok(())
+}
+
+/// The texts of a label behind its process and part: a phase, a lock, a file.
+fn texts(label: &str) -> impl Iterator<Item = &str> {
+    label.split_once(':').map_or("", |(_, rest)| rest).split('|').skip(1)
+}
+
+/// Whether a label is of a part.
+fn is_part(label: &str, part: Option<&str>) -> bool {
+    label.split_once(':').and_then(|(_, rest)| rest.split('|').next()) == part
+}
+
+/// Whether a lock or file is meant: its whole text, a word of it, or the end of its path.
+fn is_named(text: &str, name: &str) -> bool {
+    let ends = |word: &str| word == name || word.strip_suffix(name).is_some_and(|before| before.ends_with('/'));
+    !name.is_empty() && (text == name || text.split(' ').any(ends))
 }
 
 /// Whether a label is what a user means: its whole, a part of it behind a colon, or one that begins as its first word
@@ -250,6 +303,49 @@ mod tests {
         {
             assert!(!is_meant(label, what), "{label} is not {what}");
         }
+    }
+
+    #[test]
+    fn a_lock_or_a_file_is_meant_by_its_name() {
+        for (text, name) in [
+            ("flock /run/shop.lock", "flock /run/shop.lock"),
+            ("flock /run/shop.lock", "/run/shop.lock"),
+            ("flock /run/shop.lock", "shop.lock"),
+            ("/var/log/access.log", "access.log"),
+        ] {
+            assert!(is_named(text, name), "{text} is {name}");
+        }
+        for (text, name) in [("flock /run/shop.lock", "op.lock"), ("flock /run/a", "lock"), ("/a/b", ""), ("", "a")] {
+            assert!(!is_named(text, name), "{text} is not {name}");
+        }
+        let mut trace = Trace::default();
+        trace.locks.push("flock /run/shop.lock".to_owned());
+        let (_, stack) = (trace.label(""), trace.stack(&[]));
+        let labels = ["php:run", "php:wait_lock|flock /run/shop.lock", "php:wait_disk|/data/a", "php:run|/data/a"];
+        let numbers = labels.map(|label| trace.label(label));
+        let visits = numbers.map(|label| Visit {
+            stack,
+            work: crate::Work::Cpu,
+            lock: (label == numbers[0]).then_some(0),
+            ns: f64::from(label),
+            label,
+        });
+        trace.requests.push(crate::Request { visits: visits.to_vec(), ..crate::Request::default() });
+        for (what, ns) in [
+            ("lock:shop.lock", 3.0),
+            ("flock /run/shop.lock", 3.0),
+            ("lock:/data/a", 0.0),
+            ("file:a", 7.0),
+            ("file:/data/a", 7.0),
+            ("file:shop.lock", 2.0),
+            ("wait_disk", 3.0),
+        ] {
+            assert!((time_of(&trace, what) - ns).abs() < 1e-9, "{what}: {}", time_of(&trace, what));
+        }
+        let mut change = Change::default();
+        change.fast("lock:other 30%").expect("right");
+        let refused = change.applied(&trace).expect_err("no such lock").to_string();
+        assert!(refused.contains("lock:flock /run/shop.lock"), "{refused}");
     }
 
     #[test]

@@ -161,7 +161,7 @@ mod tests {
         let mut trace = Trace { cpus: 1, ..Trace::default() };
         for name in ["web", "idle"] {
             let (name, service) = (name.to_owned(), Service::Holding);
-            trace.pools.push(Pool { name, service, workers: 2, is_limit: true, after_ns: 0.0 });
+            trace.pools.push(Pool { name, service, workers: 2, is_limit: true, after_ns: 0.0, held_ns: 0.0 });
         }
         let (_, stack, label) = (trace.stack(&[]), trace.stack(&[0]), trace.label("web:run"));
         trace.requests.extend((0..count).map(|number| Request {

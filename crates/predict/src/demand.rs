@@ -1,6 +1,7 @@
 //! Service demands, the bottleneck, and where it saturates.
 
 use crate::trace::{Service, Trace, Work};
+use std::collections::BTreeMap;
 
 /// A station of the model.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -40,7 +41,38 @@ pub struct Demand {
     pub client_ns: f64,
     /// Time that passes by itself, nanoseconds.
     pub delay_ns: f64,
+    /// The same by request class, object and phase, the class with the most work in front.
+    pub classes: Vec<OfClass>,
 }
+
+/// Demands of a mean request of a class.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct OfClass {
+    /// The class.
+    pub class: String,
+    /// Its requests in the run.
+    pub requests: usize,
+    /// What it asks of which object, the largest in front; at most [`MOST_OBJECTS`], and the rest together.
+    pub of: Vec<OfObject>,
+}
+
+/// What a mean request of a class asks of an object.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct OfObject {
+    /// The process, or the client.
+    pub object: String,
+    /// The part of its time, and the phase, query, lock or file behind a bar: `run|php:Shop::prices`.
+    pub part: String,
+    /// The lock that it has meanwhile, if other requests waited for that.
+    pub lock: Option<String>,
+    /// CPU time, or time that passes by itself.
+    pub work: Work,
+    /// Nanoseconds of a request of this class, without waits for CPUs, workers and known locks.
+    pub demand_ns: f64,
+}
+
+/// Objects and phases that are told of a class.
+pub const MOST_OBJECTS: usize = 40;
 
 impl Demand {
     /// All CPU time, nanoseconds.
@@ -87,7 +119,7 @@ pub fn demand(trace: &Trace) -> Demand {
     };
     for ((pool, held_ns), visits) in trace.pools.iter().zip(&sums.held_ns).zip(&visits) {
         if pool.is_limit {
-            station(&pool.name, pool.workers, (held_ns + pool.after_ns * visits) / count);
+            station(&pool.name, pool.workers, (held_ns + pool.behind_ns() * visits) / count);
         }
     }
     for (lock, ns) in trace.locks.iter().zip(&sums.locks_ns) {
@@ -103,7 +135,45 @@ pub fn demand(trace: &Trace) -> Demand {
         station("the client's connections", connections, on_the_way_ns + delay_ns + client_ns);
     }
     stations.sort_by(|one, other| one.most_per_s.total_cmp(&other.most_per_s));
-    Demand { stations, on_the_way_ns, behind_ns, client_ns, delay_ns }
+    Demand { stations, on_the_way_ns, behind_ns, client_ns, delay_ns, classes: by_class(trace) }
+}
+
+/// Nanoseconds by label, lock and work.
+type Objects = BTreeMap<(u16, Option<u16>, Work), f64>;
+
+fn by_class(trace: &Trace) -> Vec<OfClass> {
+    let mut sums: BTreeMap<u16, (usize, Objects)> = BTreeMap::new();
+    for request in &trace.requests {
+        let (count, of) = sums.entry(request.class).or_default();
+        *count += 1;
+        for visit in &request.visits {
+            *of.entry((visit.label, visit.lock, visit.work)).or_default() += visit.ns;
+        }
+    }
+    let mut classes: Vec<(f64, OfClass)> = Vec::new();
+    for (class, (requests, of)) in sums {
+        let all_ns = of.values().sum();
+        let mut of: Vec<OfObject> = of
+            .into_iter()
+            .map(|((label, lock, work), ns)| {
+                let label = trace.labels.get(usize::from(label)).map_or("", String::as_str);
+                let (object, part) = label.split_once(':').unwrap_or((label, ""));
+                let lock = lock.and_then(|lock| trace.locks.get(usize::from(lock)).cloned());
+                let demand_ns = ns / requests as f64;
+                OfObject { object: object.to_owned(), part: part.to_owned(), lock, work, demand_ns }
+            })
+            .collect();
+        of.sort_by(|one, other| other.demand_ns.total_cmp(&one.demand_ns));
+        if of.len() > MOST_OBJECTS {
+            let demand_ns = of.drain(MOST_OBJECTS..).map(|of| of.demand_ns).sum();
+            let (object, part) = ("others".to_owned(), "all".to_owned());
+            of.push(OfObject { object, part, lock: None, work: Work::Delay, demand_ns });
+        }
+        let class = trace.classes.get(usize::from(class)).cloned().unwrap_or_default();
+        classes.push((all_ns, OfClass { class, requests, of }));
+    }
+    classes.sort_by(|one, other| other.0.total_cmp(&one.0));
+    classes.into_iter().map(|(_, class)| class).collect()
 }
 
 #[derive(Debug, Default)]

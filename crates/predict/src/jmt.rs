@@ -3,7 +3,9 @@
 //!
 //! After Bertoli, Casale and Serazzi, "JMT: performance engineering tools for system modeling", SIGMETRICS Performance
 //! Evaluation Review 36 (2009). JMT's simulator has one level of such regions, so of pools within each other the
-//! tightest stands for all.
+//! tightest stands for all. The elements are those of JMT's schema (`SIMmodeldefinition.xsd`), and the parameters of each
+//! section stand in the order of a constructor of JMT's engine. Of clients that ask one after the other JMT's "System
+//! Response Time" has their think time in it, and what pools do behind a response is in it in any case.
 
 use crate::demand::demand;
 use crate::trace::Trace;
@@ -73,23 +75,58 @@ pub fn jsimg(trace: &Trace, rate_per_s: Option<f64>) -> String {
             pool.workers
         );
     }
+    if let Some(count) = clients {
+        let _ = writeln!(
+            xml,
+            "<preload>\n<stationPopulations stationName=\"{from}\">\n<classPopulation population=\"{count}\" \
+             refClass=\"{CLASS}\"/>\n</stationPopulations>\n</preload>"
+        );
+    }
     xml.push_str("</sim>\n</archive>\n");
     xml
 }
 
 /// A station: a queue, a server of a kind with a mean service in nanoseconds, and a router.
 fn node(name: &str, server: &str, service_ns: f64, servers: Option<u32>) -> String {
-    let queue = "<section className=\"Queue\">\n<parameter classPath=\"java.lang.Integer\" \
-                 name=\"size\"><value>-1</value></parameter>\n</section>";
-    let count = servers.map_or_else(String::new, |count| {
-        format!("<parameter classPath=\"java.lang.Integer\" name=\"maxJobs\"><value>{count}</value></parameter>\n")
-    });
+    let drop = sub("java.lang.String", "dropStrategy", "<value>drop</value>");
+    let tail = sub("jmt.engine.NetStrategies.QueuePutStrategies.TailStrategy", "TailStrategy", "");
+    let queue = format!(
+        "<section className=\"Queue\">\n{}{}<parameter \
+         classPath=\"jmt.engine.NetStrategies.QueueGetStrategies.FCFSstrategy\" name=\"FCFSstrategy\"/>\n{}</section>",
+        integer("size", "-1"),
+        array("dropStrategies", "java.lang.String", &drop),
+        array("QueuePutStrategy", "jmt.engine.NetStrategies.QueuePutStrategy", &tail),
+    );
     let service = strategy(&exponential(service_ns / 1e9));
-    let service = array("ServiceStrategy", "jmt.engine.NetStrategies.ServiceStrategy", &service);
+    let mut inner = array("ServiceStrategy", "jmt.engine.NetStrategies.ServiceStrategy", &service);
+    // The engine finds a section's constructor by the order of its parameters.
+    if let Some(count) = servers {
+        let visits = sub("java.lang.Integer", "numberOfVisits", "<value>1</value>");
+        let shared = sub("jmt.engine.NetStrategies.PSStrategies.EPSStrategy", "EPSStrategy", "");
+        let weight = sub("java.lang.Double", "serviceWeight", "<value>1.0</value>");
+        inner = format!(
+            "{}{}{inner}{}{}",
+            integer("maxJobs", &count.to_string()),
+            array("numberOfVisits", "java.lang.Integer", &visits),
+            array("PSStrategy", "jmt.engine.NetStrategies.PSStrategy", &shared),
+            array("serviceWeights", "java.lang.Double", &weight),
+        );
+    }
     format!(
-        "<node name=\"{name}\">\n{queue}\n<section className=\"{server}\">\n{count}{service}</section>\n{}</node>\n",
+        "<node name=\"{name}\">\n{queue}\n<section className=\"{server}\">\n{inner}</section>\n{}</node>\n",
         router()
     )
+}
+
+fn integer(name: &str, value: &str) -> String {
+    format!("<parameter classPath=\"java.lang.Integer\" name=\"{name}\">\n<value>{value}</value>\n</parameter>\n")
+}
+
+fn sub(path: &str, name: &str, inner: &str) -> String {
+    if inner.is_empty() {
+        return format!("<subParameter classPath=\"{path}\" name=\"{name}\"/>\n");
+    }
+    format!("<subParameter classPath=\"{path}\" name=\"{name}\">\n{inner}\n</subParameter>\n")
 }
 
 fn router() -> String {
@@ -140,12 +177,19 @@ mod tests {
     use super::*;
     use crate::trace::{Pool, Service};
 
-    /// Its tags close in the order in which they open: what a reader of XML asks first. JMT's schema was not at hand.
+    /// Its tags close in the order in which they open, and the elements of the model stand in the order of JMT's schema.
     #[test]
     fn the_model_is_well_formed() {
         let mut trace = Trace { cpus: 2, ..Trace::default() };
         let name = "a<b&\"c\"\u{1}".to_owned();
-        trace.pools.push(Pool { name, service: Service::Holding, workers: 3, is_limit: true, after_ns: 1e6 });
+        trace.pools.push(Pool {
+            name,
+            service: Service::Holding,
+            workers: 3,
+            is_limit: true,
+            after_ns: 1e6,
+            held_ns: 0.0,
+        });
         for (clients, rate) in [(None, Some(5.0)), (Some(3), None)] {
             let xml = jsimg(&Trace { clients, ..trace.clone() }, rate);
             let mut open: Vec<&str> = Vec::new();
@@ -161,6 +205,11 @@ mod tests {
                 }
             }
             assert!(open.is_empty(), "{open:?}");
+            let order = ["<userClass", "<node", "<measure", "<connection", "<blockingRegion", "<preload"];
+            let places: Vec<(usize, usize)> =
+                order.iter().filter_map(|tag| Some((xml.find(tag)?, xml.rfind(tag)?))).collect();
+            assert_eq!(places.len(), 5 + usize::from(clients.is_some()));
+            assert!(places.windows(2).all(|two| two[0].1 < two[1].0), "{places:?}");
             assert_eq!(xml.contains("customers=\"3\""), clients.is_some());
             assert!(xml.contains("a&lt;b&amp;&quot;c&quot; "), "{xml}");
         }

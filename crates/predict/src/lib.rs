@@ -12,13 +12,16 @@
 //! 2. `change.rs` reads what is to be different and applies it.
 //! 3. `demand.rs` adds up service demands, and finds the bottleneck and the saturation point.
 //! 4. `mva.rs` has the exact and approximate solutions of closed networks, `layers.rs` uses them for pools above CPUs.
-//! 5. `program.rs` makes operations of visits, and `simulator.rs` carries them out.
+//! 5. `program.rs` makes operations of visits, and `simulator.rs` carries them out; `found.rs` chooses the requests.
 //! 6. `prediction.rs` repeats the simulation with resampled requests and puts the answer together.
-//! 7. `usl.rs` fits the universal scalability law beside it, `jmt.rs` writes the model for Java Modelling Tools.
+//! 7. `effect.rs` says what a proposed change does to the mean response.
+//! 8. `usl.rs` fits the universal scalability law beside it, `jmt.rs` writes the model for Java Modelling Tools.
 
 mod change;
 mod check;
 mod demand;
+mod effect;
+mod found;
 mod jmt;
 mod layers;
 pub mod mva;
@@ -28,9 +31,11 @@ mod simulator;
 mod trace;
 mod usl;
 
-pub use change::{Change, ChangeError, Speed};
+pub use change::{Change, ChangeError, Speed, time_of};
 pub use check::{Unsupported, check};
-pub use demand::{Bottleneck, Demand, Station, demand};
+pub use demand::{Bottleneck, Demand, MOST_OBJECTS, OfClass, OfObject, Station, demand};
+pub use effect::{Effect, NoEffect, less, others, workers};
+pub use found::found;
 pub use jmt::jsimg;
 pub use layers::Solved;
 pub use prediction::{Figures, Interval, Prediction, Refusal, WhatIf, predict, what_if};

@@ -3,6 +3,7 @@
 use crate::change::{Change, ChangeError};
 use crate::check::{FULL, Unsupported, check};
 use crate::demand::{Bottleneck, Demand, demand};
+use crate::found::{Alike, found};
 use crate::layers::{Solved, solve};
 use crate::program::Programs;
 use crate::simulator::{Arrivals, Outcome, simulate_by};
@@ -188,10 +189,12 @@ fn repeated(trace: &Trace, arrivals: Arrivals, seed: u64) -> Vec<Outcome> {
     let mut random = fastrand::Rng::with_seed(seed);
     let programs = Programs::of(trace);
     let requests = trace.requests.len();
+    let found = found(&trace.requests, trace.cpus);
     let outcomes = (0..REPEATED).map(|_| {
         // Requests are drawn twice: once as those that might have been recorded, once as those that come.
         let drawn: Vec<u32> = (0..requests).map(|_| random.usize(..requests) as u32).collect();
-        simulate_by(trace, &programs, Some(&drawn), arrivals, count, random.u64(..))
+        let alike = Alike::of(trace, &found, &drawn);
+        simulate_by(trace, &programs, Some(&alike), arrivals, count, random.u64(..))
     });
     outcomes.collect()
 }

@@ -65,6 +65,7 @@ impl Programs {
                         all.push(Operation::Give(token));
                     }
                     Service::Holding => {
+                        all.extend((pool.held_ns > 0.0).then_some(Operation::Delay(pool.held_ns)));
                         run(trace, pool.after_ns, all);
                         all.extend(pool.is_limit.then_some(Operation::Give(token)));
                     }

@@ -4,6 +4,7 @@
 //! weight; workers, locks, connections and threads of the client are tokens that are given in the order in which they
 //! are asked for.
 
+use crate::found::{Alike, state};
 use crate::program::{OTHER_NS, Operation, Programs, Token};
 use crate::trace::{Service, Trace};
 use std::cmp::Reverse;
@@ -50,11 +51,12 @@ pub fn simulate(trace: &Trace, arrivals: Arrivals, count: usize, seed: u64) -> O
     simulate_by(trace, &Programs::of(trace), None, arrivals, count, seed)
 }
 
-/// The same with programs that many simulations share, and requests drawn from these alone.
+/// The same with programs that many simulations share, and requests drawn from these: each from those that found the
+/// server as it does.
 pub(crate) fn simulate_by(
     trace: &Trace,
     programs: &Programs,
-    drawn: Option<&[u32]>,
+    drawn: Option<&Alike>,
     arrivals: Arrivals,
     count: usize,
     seed: u64,
@@ -142,7 +144,7 @@ impl Tokens {
 struct Run<'a> {
     trace: &'a Trace,
     programs: &'a Programs,
-    drawn: Option<&'a [u32]>,
+    drawn: Option<&'a Alike>,
     arrivals: Arrivals,
     random: fastrand::Rng,
     gaps: Vec<f64>,
@@ -157,6 +159,7 @@ struct Run<'a> {
     free_jobs: Vec<u32>,
     under_way: usize,
     under_way_ns: f64,
+    idle_since_ns: f64,
     tokens: Vec<Tokens>,
     /// Where the tokens of each pool begin.
     pools_at: Vec<usize>,
@@ -216,6 +219,7 @@ impl<'a> Run<'a> {
             free_jobs: Vec::new(),
             under_way: 0,
             under_way_ns: 0.0,
+            idle_since_ns: f64::NEG_INFINITY,
             tokens,
             pools_at,
             locks_at,
@@ -311,8 +315,11 @@ impl<'a> Run<'a> {
         let number = match self.arrivals {
             Arrivals::AsRecorded => self.came.min(requests - 1),
             _ => {
-                let number = self.random.usize(..requests);
-                self.drawn.map_or(number, |drawn| drawn[number] as usize)
+                let found = state(self.under_way, self.trace.cpus, self.now_ns - self.idle_since_ns);
+                match self.drawn {
+                    Some(alike) => alike.draw(self.trace, found, &mut self.random) as usize,
+                    None => self.random.usize(..requests),
+                }
             }
         };
         if self.came == 0 {
@@ -421,6 +428,7 @@ impl<'a> Run<'a> {
         let Role::Request { came_ns, .. } = self.jobs[number as usize].role else { return };
         self.done += 1;
         self.under_way -= 1;
+        self.idle_since_ns = self.now_ns;
         if self.done == self.count / WARM_UP {
             self.counted = (self.done, self.now_ns);
         }

@@ -23,6 +23,17 @@ pub struct Pool {
     pub is_limit: bool,
     /// CPU time that each visit costs a task after its response, nanoseconds.
     pub after_ns: f64,
+    /// How long a visit keeps a task behind its response although it needs no CPU, nanoseconds: the client's last word on
+    /// a connection, a slow log.
+    pub held_ns: f64,
+}
+
+impl Pool {
+    /// How long a visit has a task behind its response, nanoseconds: CPU time of loops, whose tasks serve others
+    /// meanwhile.
+    pub(crate) fn behind_ns(&self) -> f64 {
+        if self.service == Service::Holding { self.after_ns + self.held_ns } else { self.after_ns }
+    }
 }
 
 /// What a visit is.

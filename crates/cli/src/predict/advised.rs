@@ -2,12 +2,10 @@
 
 use super::recorded::read;
 use std::path::Path;
-use weir_advise::{Finding, Predicted};
-use weir_predict::{Change, Trace};
+use weir_advise::{Cure, Finding, Predicted};
+use weir_predict::{Effect, NoEffect, Trace, less, others, workers};
 
-/// Why the model says nothing of most settings.
-const NO_STATION: &str =
-    "what this changes is no station of the model, which has CPUs, workers and locks; --try measures it";
+const SEED: u64 = 1;
 
 /// Adds to each finding what the model of the run predicts of it, or why nothing.
 pub(crate) fn add_to(findings: &mut [Finding], run: &Path) {
@@ -16,26 +14,23 @@ pub(crate) fn add_to(findings: &mut [Finding], run: &Path) {
     }
     let trace = read(run).map_err(|error| format!("{error:#}"));
     for finding in findings {
-        finding.predicted = Some(match (&trace, finding.workers()) {
-            (_, None) => Predicted::NoneBecause(NO_STATION.to_owned()),
-            (Err(reason), Some(_)) => Predicted::NoneBecause(reason.clone()),
-            (Ok(trace), Some((pool, workers))) => of_workers(trace, pool, workers),
+        finding.predicted = Some(match (&trace, finding.cure()) {
+            (_, Cure::Unknown { why }) => Predicted::NoneBecause(why.to_owned()),
+            (Err(reason), _) => Predicted::NoneBecause(reason.clone()),
+            (Ok(trace), cure) => predicted(trace, &cure),
         });
     }
 }
 
-fn of_workers(trace: &Trace, pool: &str, workers: u32) -> Predicted {
-    let change = Change { workers: vec![(pool.to_owned(), workers)], ..Change::default() };
-    let told = match weir_predict::predict(trace, &change, 1) {
-        Ok(told) => told,
-        Err(refusal) => return Predicted::NoneBecause(refusal.to_string()),
+fn predicted(trace: &Trace, cure: &Cure) -> Predicted {
+    let told: Result<Effect, NoEffect> = match cure {
+        Cure::Workers { pool, workers: count } => workers(trace, pool, count.unwrap_or(trace.cpus), SEED),
+        Cure::Less { what, saved_ns } => less(trace, what, *saved_ns, SEED),
+        Cure::Others { kept } => others(trace, *kept, SEED),
+        Cure::Unknown { why } => return Predicted::NoneBecause((*why).to_owned()),
     };
-    let now_ns = told.recorded[1];
-    told.predicted.map_or_else(
-        || Predicted::NoneBecause("more requests come than the server takes with this change as well".to_owned()),
-        |figures| {
-            let mean = figures.mean_ns;
-            Predicted::Response { now_ns, then_ns: mean.value, low_ns: mean.low, high_ns: mean.high }
-        },
-    )
+    match told {
+        Ok(Effect { now_ns, then_ns, low_ns, high_ns }) => Predicted::Response { now_ns, then_ns, low_ns, high_ns },
+        Err(reason) => Predicted::NoneBecause(reason.to_string()),
+    }
 }

@@ -8,6 +8,9 @@ use weir_predict::{Figures, Interval, Prediction};
 
 /// The version of the JSON.
 const SCHEMA: u32 = 1;
+/// Classes of requests that a person is shown, and objects of each.
+const MOST_CLASSES: usize = 6;
+const MOST_OBJECTS: usize = 4;
 
 /// For a program.
 pub(super) fn json(prediction: &Prediction, run: &Path, measured: Option<&Measured>) -> serde_json::Value {
@@ -63,6 +66,7 @@ pub(super) fn text(prediction: &Prediction, run: &Path) -> String {
         );
         line(&mut text, &format!("  {}", station.name), &words);
     }
+    by_class(&mut text, prediction);
     match (&prediction.usl, &prediction.no_usl_because) {
         (Some(usl), _) => {
             let at_once = usl.best_at_once;
@@ -78,6 +82,21 @@ pub(super) fn text(prediction: &Prediction, run: &Path) -> String {
     }
     prediction.remarks.iter().for_each(|remark| line(&mut text, "note", remark));
     text
+}
+
+/// What a mean request of each class asks of which object.
+fn by_class(text: &mut String, prediction: &Prediction) {
+    let classes = &prediction.demand.classes;
+    for (number, class) in classes.iter().take(MOST_CLASSES).enumerate() {
+        let mut words = format!("{} of {} requests:", class.class, class.requests);
+        for of in class.of.iter().take(MOST_OBJECTS) {
+            let _ = write!(words, " {} {} {},", of.object, of.part, shown(1, of.demand_ns));
+        }
+        line(text, if number == 0 { "demands" } else { "" }, words.trim_end_matches(','));
+    }
+    if classes.len() > MOST_CLASSES {
+        line(text, "", &format!("and {} more classes, in --json", classes.len() - MOST_CLASSES));
+    }
 }
 
 /// Prediction and measurement.

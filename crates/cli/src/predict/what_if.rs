@@ -18,13 +18,19 @@ Examples:
       a function of PHP, recorded as a phase (weir record --packs)
   weir what-if --faster 100% nginx --run runs/a
       all that nginx runs is taken away
+  weir what-if --faster 50% lock:shop.lock --run runs/a
+      what is done under a lock that other requests wait for
+  weir what-if --faster 80% file:access.log --run runs/a
+      time that is spent on a file
   weir what-if --faster 20% php-fpm:wait_timer --json | jq .predicted
       sleeps of php-fpm, for a program
 
 A name is that of a process or its beginning, with a part behind a colon (run,
-wait_timer, wait_disk, wait_network, ...); or a phase, lock or file as weir
-explain names it. Requests come when they came, and queue anew for CPUs, workers
-and locks, so that what is saved in a queue counts as well.
+wait_timer, wait_disk, wait_network, ...); a phase as weir explain names it; or
+behind lock: and file: a lock or file, by its name or the end of its path.
+Requests come when they came, and queue anew for CPUs, workers and locks, so
+that what is saved in a queue counts as well. What is done under a lock while no
+request waits for it is not recorded, and not made faster.
 
 Exit status: 0 with an answer, 1 if the run supports none, 2 for wrong usage.";
 

@@ -13,6 +13,10 @@ use weir_predict::{Request, Trace, Visit, Work};
 const AT_ONCE_NS: u64 = 1_000_000;
 /// Requests of a connection that tell whether clients ask one after the other.
 const NEARLY_ALL: f64 = 0.9;
+/// Requests that found the server alike, whose wake-ups of the client are looked at together: at least so many, in at
+/// most so many groups.
+const OF_A_WAKEUP_GROUP: usize = 100;
+const WAKEUP_GROUPS: usize = 20;
 
 /// Puts it together.
 pub(super) fn trace(
@@ -33,7 +37,9 @@ pub(super) fn trace(
         trace.requests.push(request);
     }
     for (pool, visits) in trace.visits_of_pools().into_iter().enumerate() {
-        trace.pools[pool].after_ns /= visits.max(1.0);
+        let pool = &mut trace.pools[pool];
+        pool.after_ns /= visits.max(1.0);
+        pool.held_ns = (pool.held_ns - pool.after_ns).max(0.0);
     }
     clients(&mut trace, &ways, cpus, load, is_server_side);
     trace
@@ -116,6 +122,11 @@ fn clients(trace: &mut Trace, ways: &Ways, cpus: &Cpus, load: Load, is_server_si
     let clients: BTreeSet<u32> = stretches.map(|stretch| stretch.pid).filter(|pid| *pid != 0).collect();
     let opened = ways.all.iter().filter(|way| way.opened_connection).count();
     trace.kept_alive = !is_server_side && opened * 2 < ways.all.len();
+    if trace.kept_alive {
+        // Their connections keep the tasks in front, not their responses.
+        let fronts: BTreeSet<u16> = trace.stacks.iter().filter_map(|stack| stack.first().copied()).collect();
+        fronts.into_iter().for_each(|pool| trace.pools[usize::from(pool)].held_ns = 0.0);
+    }
     let connections: BTreeSet<u64> = ways.all.iter().map(|way| way.connection).collect();
     if !is_server_side {
         let used = u32::try_from(connections.len()).unwrap_or(u32::MAX);
@@ -148,8 +159,8 @@ fn clients(trace: &mut Trace, ways: &Ways, cpus: &Cpus, load: Load, is_server_si
     trace.others *= felt(ways, cpus, trace);
 }
 
-/// Adds what it takes the client to wake up for its schedule and for a response: a quarter of the requests took less,
-/// so that it is no wait for what others had.
+/// Adds what it takes the client to wake up for its schedule and for a response: of requests that found the server
+/// alike a quarter took less, so that it is no wait for what others had. Behind a pause it takes longer, as CPUs sleep.
 fn add_wakeups(trace: &mut Trace, ways: &Ways) {
     let is_wakeup = |stretch: &&Stretch| {
         stretch.part == Part::ClientWakeup || (stretch.part == Part::Generator && stretch.text == 0)
@@ -157,18 +168,21 @@ fn add_wakeups(trace: &mut Trace, ways: &Ways) {
     let of = |way: &Way| -> u64 {
         way.stretches.iter().filter(is_wakeup).map(|stretch| stretch.to_ns - stretch.from_ns).sum()
     };
-    let mut times: Vec<u64> = ways.all.iter().map(of).collect();
-    let quarter = times.len() / 4;
-    if times.is_empty() {
-        return;
-    }
-    let (_, time_ns, _) = times.select_nth_unstable(quarter);
-    // What the client runs before it sends is in the model already.
-    let ns = *time_ns as f64 - trace.client_ns / 2.0;
-    if ns > 0.0 {
-        let (stack, label) = (trace.stack(&[]), trace.label("client:client_wakeup"));
-        for request in &mut trace.requests {
-            request.visits.insert(0, Visit { stack, work: Work::Delay, lock: None, ns, label });
+    let found = weir_predict::found(&trace.requests, trace.cpus);
+    let mut order: Vec<usize> = (0..ways.all.len()).collect();
+    order.sort_by(|one, other| found[*one].total_cmp(&found[*other]));
+    let of_a_group = (order.len() / WAKEUP_GROUPS).max(OF_A_WAKEUP_GROUP);
+    let (stack, label) = (trace.stack(&[]), trace.label("client:client_wakeup"));
+    for group in order.chunks(of_a_group) {
+        let mut times: Vec<u64> = group.iter().map(|number| of(&ways.all[*number])).collect();
+        let quarter = times.len() / 4;
+        let (_, time_ns, _) = times.select_nth_unstable(quarter);
+        // What the client runs before it sends is in the model already.
+        let ns = *time_ns as f64 - trace.client_ns / 2.0;
+        if ns > 0.0 {
+            for number in group {
+                trace.requests[*number].visits.insert(0, Visit { stack, work: Work::Delay, lock: None, ns, label });
+            }
         }
     }
 }

@@ -11,6 +11,8 @@ mod load;
 mod locks;
 mod made;
 mod pools;
+#[cfg(test)]
+mod tests;
 mod ways;
 
 use crate::from_sockets::View;

@@ -14,6 +14,10 @@ const OFTEN: f64 = 0.01;
 const RARELY: f64 = 0.05;
 /// The share of their time that requests of a task overlap, from which on it has several at once.
 const OVERLAP: f64 = 0.03;
+/// Requests that waited for a task which had sent its response already, from which on they tell for how long it is kept.
+const WAITED: usize = 30;
+/// The share of the time that a request has a task, up to which a task is not kept: it waits for a CPU then.
+const NOT_KEPT: f64 = 0.1;
 /// Name of tasks without one.
 const NAMELESS: &str = "(unnamed)";
 
@@ -29,14 +33,24 @@ pub(super) struct Pools {
 struct Seen {
     /// Tasks that served.
     served: BTreeSet<u32>,
-    /// From the first to the last stretch of a request at one of its tasks.
-    spans: HashMap<u32, Vec<(u64, u64)>>,
+    /// Of each task the requests that it had.
+    spans: HashMap<u32, Vec<Span>>,
     /// Requests that waited to be accepted, or behind others of a worker.
     queued: u64,
     visits: u64,
     /// Requests that came to it first.
     fronts: u64,
     run_ns: u64,
+}
+
+/// A request's time at a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Span {
+    /// From the beginning of its first stretch to the end of its last one.
+    from_ns: u64,
+    to_ns: u64,
+    /// Since when it had waited for a task.
+    waited_since_ns: Option<u64>,
 }
 
 impl Pools {
@@ -67,7 +81,8 @@ impl Pools {
                 || service == Service::Looping
                 || seen.queued as f64 > OFTEN * seen.visits as f64;
             let workers = (seen.served.len() as u32).max(1);
-            pools.all.push(Pool { name, service, workers, is_limit, after_ns });
+            let held_ns = seen.kept_ns();
+            pools.all.push(Pool { name, service, workers, is_limit, after_ns, held_ns });
         }
         pools
     }
@@ -80,6 +95,7 @@ impl Pools {
 
 fn look(way: &Way, ways: &Ways, seen: &mut BTreeMap<String, Seen>) {
     let mut spans: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    let mut waited: BTreeMap<u32, u64> = BTreeMap::new();
     let mut is_first = true;
     for stretch in way.stretches.iter().filter(|stretch| stretch.pid != 0 && is_servers(stretch.part)) {
         let name = ways.names.get(&stretch.pid).map_or(NAMELESS, String::as_str);
@@ -97,17 +113,21 @@ fn look(way: &Way, ways: &Ways, seen: &mut BTreeMap<String, Seen>) {
         }
         match (stretch.part, spans.get_mut(&stretch.pid)) {
             // Until it is taken its task is at other requests, and what that waits for then is not its own.
-            (Part::AcceptQueue | Part::WorkerQueue, _) => drop(spans.remove(&stretch.pid)),
+            (Part::AcceptQueue | Part::WorkerQueue, _) => {
+                spans.remove(&stretch.pid);
+                waited.entry(stretch.pid).or_insert(stretch.from_ns);
+            }
             (_, Some(span)) => span.1 = stretch.to_ns,
             (Part::Run, None) => drop(spans.insert(stretch.pid, (stretch.from_ns, stretch.to_ns))),
             _ => {}
         }
     }
-    for (pid, span) in spans {
+    for (pid, (from_ns, to_ns)) in spans {
         let name = ways.names.get(&pid).map_or(NAMELESS, String::as_str);
         if let Some(pool) = seen.get_mut(name) {
             pool.visits += 1;
-            pool.spans.entry(pid).or_default().push(span);
+            let waited_since_ns = waited.get(&pid).copied();
+            pool.spans.entry(pid).or_default().push(Span { from_ns, to_ns, waited_since_ns });
         }
     }
 }
@@ -119,7 +139,7 @@ impl Seen {
             let mut spans = spans.clone();
             spans.sort_unstable();
             let mut end_ns = 0;
-            for (from_ns, to_ns) in spans {
+            for Span { from_ns, to_ns, .. } in spans {
                 overlapping_ns += end_ns.min(to_ns).saturating_sub(from_ns);
                 all_ns += to_ns - from_ns;
                 end_ns = end_ns.max(to_ns);
@@ -128,5 +148,28 @@ impl Seen {
         let overlaps = overlapping_ns as f64 > OVERLAP * all_ns as f64;
         let is_known = LOOPS.iter().any(|known| name.starts_with(known));
         if is_known || overlaps { Service::Looping } else { Service::Holding }
+    }
+
+    /// How long a task is kept behind a response, with its CPU time, nanoseconds; 0 where that is not known. A request
+    /// that waited for a task already when this sent its response was not taken before the task was free.
+    fn kept_ns(&self) -> f64 {
+        let (mut kept, mut all_ns, mut count) = (Vec::new(), 0u64, 0u64);
+        for spans in self.spans.values() {
+            let mut spans = spans.clone();
+            spans.sort_unstable();
+            all_ns += spans.iter().map(|span| span.to_ns - span.from_ns).sum::<u64>();
+            count += spans.len() as u64;
+            let pairs =
+                spans.windows(2).filter(|two| two[1].waited_since_ns.is_some_and(|since| since <= two[0].to_ns));
+            kept.extend(pairs.map(|two| two[1].from_ns.saturating_sub(two[0].to_ns)));
+        }
+        if kept.len() < WAITED {
+            return 0.0;
+        }
+        let half = kept.len() / 2;
+        // Half of them: some tasks were free and waited for a CPU.
+        let (_, median_ns, _) = kept.select_nth_unstable(half);
+        let median_ns = *median_ns as f64;
+        if median_ns > NOT_KEPT * all_ns as f64 / count.max(1) as f64 { median_ns } else { 0.0 }
     }
 }
