@@ -138,11 +138,14 @@ fn windows_are_explained_and_objectives_alert() {
     assert!((0.4..1.3).contains(&(rate / expected)), "{rate} a second, of about {expected}");
 }
 
+/// Spans that were received, by their ids, and how many parts each has.
+type Received = Arc<Mutex<HashMap<String, (Value, u64)>>>;
+
 /// A receiver of spans (OTLP over HTTP, JSON); the spans of requests that came so far, and how many parts each has.
-fn receiver() -> (String, Arc<Mutex<HashMap<String, (Value, u64)>>>) {
+fn receiver() -> (String, Received) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("its address"));
-    let spans: Arc<Mutex<HashMap<String, (Value, u64)>>> = Arc::default();
+    let spans = Received::default();
     let taken = Arc::clone(&spans);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {

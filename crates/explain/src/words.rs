@@ -174,7 +174,9 @@ mod tests {
         // Three in four are of the first class; the second runs nine times as long.
         for (class, ns) in [(0, 100), (0, 100), (0, 100), (1, 900)] {
             let pieces = [Piece { part: Part::Run, detail: 1, ns }];
-            [&mut all, &mut folds[class]].map(|fold| fold.push(ns, &pieces));
+            for fold in [&mut all, &mut folds[class]] {
+                fold.push(ns, &pieces);
+            }
         }
         let mut told = causes(&all.all(), &labels);
         name_requests(&mut told, &["GET /".to_owned(), "GET /report".to_owned()], &folds);

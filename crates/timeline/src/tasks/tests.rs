@@ -135,7 +135,7 @@ fn trimming_keeps_the_state_that_holds() {
 fn at_after_a_wait(other_waits: u16, answered: bool) -> u32 {
     let mut tasks = Tasks::default();
     for pid in [7, 8] {
-        tasks.name(pid, TaskName { name: "shop".to_owned(), tgid: 7, traced: true }, 0);
+        tasks.name(pid, TaskName { name: "shop".to_owned(), tgid: 7, traced: true, carries: false }, 0);
     }
     let waits =
         |pid, descriptor| Switch { prev_state: 1, syscall: libc::SYS_futex as u16, descriptor, ..switch(pid, 0, 1) };
