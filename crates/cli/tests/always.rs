@@ -259,32 +259,35 @@ fn exemplars_lead_to_explained_requests() {
         let values = data["result"].as_array().map(Vec::as_slice).unwrap_or_default();
         values.is_empty() || values.iter().all(|value| value["value"][1] == "NaN")
     };
+    let exemplars = || -> Vec<Value> {
+        let name = "weir_record_response_seconds_bucket";
+        let asked = [("query", name), ("start", "0"), ("end", "9999999999")];
+        let series = prometheus(port, "/api/v1/query_exemplars", &asked).unwrap_or_default();
+        let of = |one: &Value| one["exemplars"].as_array().cloned().unwrap_or_default();
+        series.as_array().map(|all| all.iter().flat_map(of).collect()).unwrap_or_default()
+    };
     let mut left = queries();
     assert!(left.len() > 8, "{left:?}");
-    while !left.is_empty() {
+    // A window has one for each bucket.
+    while !left.is_empty() || exemplars().len() < 3 {
         assert!(Instant::now() < deadline, "no answer to {left:?}: {:?}", get(listen, "/metrics", ""));
         std::thread::sleep(Duration::from_millis(100));
         left.retain(|(_, query)| unanswered(query));
     }
-    let name = "weir_record_response_seconds_bucket";
-    let kept = prometheus(port, "/api/v1/query_exemplars", &[("query", name), ("start", "0"), ("end", "9999999999")]);
+    let kept = exemplars();
     let (plain, text) = get(listen, "/metrics", "text/plain").expect("it answers");
     assert!(plain.starts_with("text/plain") && !text.contains("trace_id"), "{plain}: {text}");
     let (open, text) = get(listen, "/metrics", "application/openmetrics-text; version=1.0.0").expect("it answers");
     assert!(open.starts_with("application/openmetrics-text") && text.ends_with("\n# EOF\n"), "{open}: {text}");
     drop((load, scraper));
     stop(recording);
-    let kept = kept.expect("an answer");
-    let exemplars: Vec<&Value> =
-        kept.as_array().expect("series").iter().flat_map(|one| one["exemplars"].as_array().expect("some")).collect();
-    assert!(exemplars.len() > 2, "{kept:#}");
     let spans = spans.lock().expect("not poisoned");
     let run = runs_in(&runs).pop().expect("a run");
     let file = folder.path().join("spans.jsonl");
     let paths = [&file, &run].map(|path| path.to_str().expect("a readable path"));
     assert!(output(&["explain", "--otlp", paths[0], paths[1]]).status.success());
     let explained = fs::read_to_string(&file).expect("spans");
-    for exemplar in exemplars {
+    for exemplar in kept {
         let label = |name: &str| exemplar["labels"][name].as_str().unwrap_or_default();
         let (root, parts) = spans.get(label("span_id")).unwrap_or_else(|| panic!("{exemplar} leads nowhere"));
         assert_eq!(root["traceId"].as_str(), Some(label("trace_id")), "{exemplar}");

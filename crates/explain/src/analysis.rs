@@ -23,10 +23,10 @@ use weir_capture::BoundarySource;
 use weir_measure::class::{Classes, Grouping};
 use weir_measure::examples::Examples;
 use weir_measure::part::Part;
-use weir_measure::response::{Piece, ResponseFold};
+use weir_measure::response::{Piece, Profile, ResponseFold};
 use weir_measure::summary::Summary;
 use weir_measure::trend::TrendFold;
-use weir_report::{Example, ExampleStep, Explanation, Observer, Ratio, ServerCpu, Stages, Transaction, Wakeups};
+use weir_report::{Cause, Example, ExampleStep, Explanation, Observer, Ratio, ServerCpu, Stages, Transaction, Wakeups};
 use weir_timeline::{Detail, Joiner, Labels, Remarks, Response, Statistics, Unjoinable, label};
 use weir_trace::{Damage, Entry, RunReader, Source};
 use weir_wire::client::Outcome;
@@ -401,6 +401,14 @@ impl Folds {
         self.pieces = pieces;
     }
 
+    /// The causes, each with whose requests held its responses up, or were served meanwhile.
+    fn causes(&self, all: &Profile, count: u64) -> Vec<Cause> {
+        let mut causes = words::causes(all, self.labels.texts());
+        self.kept_waiting.name(&mut causes, count, self.classes.names());
+        words::name_requests(&mut causes, self.classes.names(), &self.by_class);
+        causes
+    }
+
     /// The share of the requests that were answered with a status below 400; `None` where no status is known.
     fn success_fraction(&self, statistics: &Statistics) -> Option<f64> {
         let failed: u64 = statistics.failed.iter().sum();
@@ -427,9 +435,7 @@ impl Folds {
         let duration_s = statistics.client_ns.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e9);
         let count = self.all.count();
         let (processes, waiting) = self.participants.report(self.labels.texts(), count, all.response_ns);
-        let mut causes = words::causes(&all, self.labels.texts());
-        self.kept_waiting.name(&mut causes, count, self.classes.names());
-        words::name_requests(&mut causes, self.classes.names(), &self.by_class);
+        let causes = self.causes(&all, count);
         let examples = examples(&mut self.examples, self.all.times().value_at_quantile(0.5));
         Explanation {
             version: weir_terminal::VERSION.to_owned(),

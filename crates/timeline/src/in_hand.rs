@@ -34,6 +34,8 @@ pub(crate) struct InHand {
     untouched: Vec<u32>,
     /// To this one the task gave last, and nothing was brought since.
     given: u32,
+    /// What it asked last: the request that it was at, and the socket; nothing was brought or given since.
+    asked: Option<(u32, u32)>,
 }
 
 impl InHand {
@@ -46,7 +48,7 @@ impl InHand {
 
     /// An answer for a request is taken, or another thread brings it back.
     pub(crate) fn hears(&mut self, request: u32) {
-        self.given = 0;
+        (self.given, self.asked) = (0, None);
         if request != 0 && request != SEVERAL {
             add(&mut self.fresh, request);
         }
@@ -62,7 +64,7 @@ impl InHand {
             }
         }
         self.remove(request);
-        self.given = request;
+        (self.given, self.asked) = (request, None);
         self.way != Way::InTurn && !self.untouched.is_empty()
     }
 
@@ -74,6 +76,7 @@ impl InHand {
     /// The task waits until anything is ready: it has gone on with all that it could.
     pub(crate) fn rests(&mut self) {
         self.fresh.clear();
+        self.asked = None;
     }
 
     /// What was known is over.
@@ -104,8 +107,17 @@ impl InHand {
     }
 
     /// For whose request a task asks over a socket that was last `at` this one's. Its next request may have come together
-    /// with the one that it has answered, so an answer tells nothing of a loop that is not known to defer.
-    pub(crate) fn asks(&mut self, at: u32) -> u32 {
+    /// with the one that it has answered, so an answer tells nothing of a loop that is not known to defer. One that asks
+    /// twice, over two sockets, while another request waits of which nothing was asked, has taken both before it went on
+    /// with the first of them, as loops do that call what they have in a row (asyncio).
+    pub(crate) fn asks(&mut self, at: u32, socket: u32) -> u32 {
+        let waits = |request: &u32| *request != at && self.untouched.contains(request);
+        if self.asked.is_some_and(|(by, over)| by == at && over != socket) && self.fresh.iter().any(waits) {
+            // What it asked before may have been for that one.
+            self.way = Way::Defers;
+            add(&mut self.fresh, at);
+        }
+        self.asked = Some((at, socket));
         if self.way == Way::Defers {
             return self.hands_out(at);
         }
@@ -149,19 +161,19 @@ mod tests {
         let mut hand = InHand::default();
         hand.takes(7);
         hand.takes(8);
-        assert_eq!(hand.asks(8), 8);
+        assert_eq!(hand.asks(8, 90), 8);
     }
 
     #[test]
     fn one_at_a_time_asks_for_itself() {
         let mut hand = a_loop();
         hand.takes(7);
-        assert_eq!([hand.asks(7), hand.asks(7)], [7, 7]);
+        assert_eq!([hand.asks(7, 90), hand.asks(7, 90)], [7, 7]);
         // A piece of the response goes out before the next question.
         hand.gives(7);
-        assert_eq!(hand.asks(7), 7);
+        assert_eq!(hand.asks(7, 90), 7);
         hand.takes(8);
-        assert_eq!(hand.asks(8), 8);
+        assert_eq!(hand.asks(8, 90), 8);
     }
 
     #[test]
@@ -169,7 +181,7 @@ mod tests {
         let mut hand = a_loop();
         hand.takes(7);
         hand.takes(8);
-        assert_eq!([hand.asks(8), hand.asks(8)], [8, 8]);
+        assert_eq!([hand.asks(8, 90), hand.asks(8, 90)], [8, 8]);
     }
 
     /// A loop takes 7, answers 8 whose pool was done, and then goes on with 7.
@@ -179,7 +191,7 @@ mod tests {
         hand.takes(7);
         hand.gives(8);
         // Over a socket it may ask for a request that came together with the one that it has answered.
-        assert_eq!(hand.asks(8), 8);
+        assert_eq!(hand.asks(8, 90), 8);
         assert_eq!(hand.hands_out(8), 7);
     }
 
@@ -191,11 +203,11 @@ mod tests {
         assert_eq!(hand.hands_out(2), 3);
         hand.takes(7);
         hand.takes(8);
-        assert_eq!([hand.asks(8), hand.asks(8)], [SEVERAL; 2]);
+        assert_eq!([hand.asks(8, 90), hand.asks(8, 90)], [SEVERAL; 2]);
         // Having waited, it goes on with what is brought then.
         hand.rests();
         hand.hears(7);
-        assert_eq!(hand.asks(7), 7);
+        assert_eq!(hand.asks(7, 90), 7);
     }
 
     /// 7 waits for a connection, which 6 gives to it before it is answered.
@@ -204,12 +216,32 @@ mod tests {
         let mut hand = a_loop();
         hand.gives(2);
         hand.takes(6);
-        assert_eq!(hand.asks(6), 6);
+        assert_eq!(hand.asks(6, 90), 6);
         hand.takes(7);
         hand.rests();
         hand.hears(6);
         assert!(hand.gives(6));
         assert!(!hand.gives(7));
+    }
+
+    /// It takes 7 and 8, and asks for 7 and then for 8, each over a connection of its own.
+    #[test]
+    fn a_loop_that_asks_twice_for_two_has_taken_both_first() {
+        for (socket, told) in [(91, SEVERAL), (90, 8)] {
+            let mut hand = InHand::default();
+            hand.takes(7);
+            hand.takes(8);
+            assert_eq!(hand.asks(8, 90), 8, "it is not known yet");
+            assert_eq!(hand.asks(8, socket), told);
+            // A request by itself is told.
+            hand.rests();
+            hand.takes(9);
+            assert_eq!(hand.asks(9, 92), 9);
+        }
+        // Nothing else waits: it asks two others for the same request.
+        let mut hand = InHand::default();
+        hand.takes(7);
+        assert_eq!([hand.asks(7, 90), hand.asks(7, 91)], [7, 7]);
     }
 
     proptest! {
@@ -225,7 +257,7 @@ mod tests {
                     2 => drop(hand.gives(request)),
                     3 => hand.rests(),
                     _ => {
-                        let owner = if request % 2 == 0 { hand.asks(request) } else { hand.hands_out(request) };
+                        let owner = if request % 2 == 0 { hand.asks(request, 90) } else { hand.hands_out(request) };
                         prop_assert!(owner == SEVERAL || owner == request || brought.contains(&owner));
                     }
                 }

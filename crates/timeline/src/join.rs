@@ -236,9 +236,7 @@ impl Joiner {
         }
         match kind {
             Kind::Switch => {
-                if let Some(switch) = Switch::read(record) {
-                    self.tasks.switch(now_ns, record.lane, switch);
-                }
+                Switch::read(record).into_iter().for_each(|told| self.tasks.switch(now_ns, record.lane, told));
             }
             Kind::TaskState => TaskState::read(record).into_iter().for_each(|told| self.tasks.found(now_ns, told)),
             Kind::Waking => {
@@ -514,10 +512,10 @@ impl Joiner {
             self.conversations.touch(id, Dealing { at_ns: record.time_ns, verb, pid });
         }
         let whole = record.flags & (END_OF_STREAM | ERROR | PEEK) == 0;
+        if whole && server_side && verb == Verb::Send {
+            self.carried.answers(record.time_ns, id);
+        }
         if whole {
-            if server_side && verb == Verb::Send {
-                self.carried.answers(record.time_ns, id);
-            }
             self.tasks.exchanged(pid, verb, server_side);
         }
         let seen = &mut self.statistics.seen;
@@ -526,10 +524,8 @@ impl Joiner {
             seen.received_unknown += u64::from(unknown);
             return;
         };
-        match verb {
-            Verb::Receive => seen.received += u64::from(whole && server_side),
-            Verb::Send => seen.sent += u64::from(whole && server_side),
-        }
+        let count = if verb == Verb::Receive { &mut seen.received } else { &mut seen.sent };
+        *count += u64::from(whole && server_side);
         socket.touch(record.time_ns);
         if verb == Verb::Receive {
             let [http2, encrypted] = [HTTP2, TLS].map(|flag| record.flags & flag != 0);

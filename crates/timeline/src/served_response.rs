@@ -147,10 +147,7 @@ impl Joiner {
             }
             Sort::Cut => {
                 counts.cut += 1;
-                let request = self.request_of(&exchange, exchange.begun_ns(), self.edge_ns.max(exchange.begun_ns()));
-                let told =
-                    Told { steps: &[], phases: &[], server: None, unjoinable: Some(Unjoinable::Edge), trace: None };
-                self.give(&exchange, open, &request, told, take);
+                self.give_cut(&exchange, open, take);
             }
             Sort::Http2 => {
                 counts.http2 += 1;
@@ -168,11 +165,11 @@ impl Joiner {
                 let parked = exchange.parked.take().unwrap_or_default();
                 let mut steps = steps_of(self.known(), &exchange, parked).steps;
                 self.refine(&mut steps, 0);
-                if let Some(span) = span_of(&exchange).filter(|_| exchange.stream == 0) {
+                let Some(span) = span_of(&exchange) else { return };
+                if exchange.stream == 0 {
                     self.put_carried(&mut steps, 0, (exchange.socket, span.begun_ns));
                 }
                 self.questions.name(&mut steps, exchange.socket, &self.tasks, &mut self.texts);
-                let Some(span) = span_of(&exchange) else { return };
                 let mut phases = Vec::new();
                 if !self.phases.is_empty() {
                     self.phases.name_queries(&mut steps);
@@ -189,11 +186,7 @@ impl Joiner {
                 let request = self.request_of(&exchange, span.arrived_ns, span.sent_ns);
                 let Span { socket, arrived_ns, picked_ns, sent_ns, .. } = span;
                 let at = AtServer { socket, arrived_ns, picked_ns, sent_ns };
-                let (first_ns, last_ns) = self.statistics.client_ns.unwrap_or((at.arrived_ns, 0));
-                self.statistics.client_ns = Some((first_ns.min(at.arrived_ns), last_ns.max(at.sent_ns)));
-                self.statistics.requests += 1;
-                self.statistics.joined += 1;
-                self.statistics.bytes = self.statistics.bytes.saturating_add(request.response_bytes);
+                self.count_joined(at, request.response_bytes);
                 if let Some(socket) = self.sockets.get_mut(exchange.socket).filter(|_| exchange.stream == 0) {
                     socket.forget(exchange.to, exchange.sent.map_or(0, |sent| sent.to));
                 }
@@ -202,6 +195,21 @@ impl Joiner {
                 self.give(&exchange, open, &request, told, take);
             }
         }
+    }
+
+    fn count_joined(&mut self, at: AtServer, bytes: u64) {
+        let (first_ns, last_ns) = self.statistics.client_ns.unwrap_or((at.arrived_ns, 0));
+        self.statistics.client_ns = Some((first_ns.min(at.arrived_ns), last_ns.max(at.sent_ns)));
+        self.statistics.requests += 1;
+        self.statistics.joined += 1;
+        self.statistics.bytes = self.statistics.bytes.saturating_add(bytes);
+    }
+
+    /// Gives a response that the recording's edge cuts.
+    fn give_cut(&mut self, exchange: &Exchange, open: Option<SocketOpen>, take: &mut Take<'_>) {
+        let request = self.request_of(exchange, exchange.begun_ns(), self.edge_ns.max(exchange.begun_ns()));
+        let told = Told { steps: &[], phases: &[], server: None, unjoinable: Some(Unjoinable::Edge), trace: None };
+        self.give(exchange, open, &request, told, take);
     }
 
     /// The trace that a request over HTTP/2, or over TLS, names itself.

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use weir_wire::stream::{CONTROL, Flow, HeadOf, StreamFrame, StreamHead, frame_type};
 use weir_wire::trace_context::TraceContext;
 
-/// A head is told so long after its frame at most; a stream that is over waits for it, nanoseconds.
-const HEADS_COME_WITHIN_NS: u64 = 250_000_000;
+/// A head is told so long after its frame at most; a stream that is over waits for it, nanoseconds. A recorder that rests
+/// looks five times a second, and tells a head at the second look.
+const HEADS_COME_WITHIN_NS: u64 = 1_000_000_000;
 /// Streams under way on one connection; a client that opens more is damage.
 const MOST_OPEN: usize = 1 << 14;
 /// Streams under way, over, or named that are remembered.

@@ -584,7 +584,7 @@ impl Tasks {
                 }
                 // A connection may be long in the making, and an event loop goes to others meanwhile.
                 let connected = self.attempts.take_owner(socket);
-                let owner = connected.unwrap_or_else(|| task.in_hand.asks(task.at));
+                let owner = connected.unwrap_or_else(|| task.in_hand.asks(task.at, socket));
                 self.asked_for.insert(socket, Asked { owner, asker: pid, at_ns });
                 owner
             }
@@ -713,7 +713,7 @@ impl Tasks {
     pub(crate) fn connects(&mut self, cpu: u32, at_ns: u64, socket: u32) {
         let Some(pid) = self.current(cpu) else { return };
         let task = self.tasks.entry(pid).or_default();
-        let owner = task.in_hand.asks(task.at);
+        let owner = task.in_hand.asks(task.at, socket);
         self.attempts.begin(pid, at_ns, socket, owner);
     }
 

@@ -41,14 +41,24 @@ fn printed(example: &Path, arguments: &[&Path], input: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
+/// By which name Cargo runs an example.
+fn name_of(example: &Path) -> String {
+    let own = if example.ends_with("main.rs") { example.parent().expect("a folder") } else { example };
+    own.file_stem().expect("a name").to_string_lossy().into_owned()
+}
+
 #[test]
 fn each_example_says_how_to_run_it() {
     for entry in fs::read_dir(root().join("crates")).expect("the crates").flatten() {
         let mut examples = Vec::new();
         sources(&entry.path().join("examples"), &mut examples);
         let package = entry.file_name().into_string().expect("a name in ASCII");
+        // An example in a folder of its own is run by the folder's name, which its main file tells.
+        examples.retain(|example| {
+            example.parent().is_some_and(|folder| folder.ends_with("examples") || example.ends_with("main.rs"))
+        });
         for example in examples {
-            let (text, name) = (read(&example), example.file_stem().expect("a name").to_string_lossy().into_owned());
+            let (text, name) = (read(&example), name_of(&example));
             let command = format!("cargo run --release -p weir-{package} --example {name}");
             assert!(text.starts_with("//! ") && text.contains(&command), "{} lacks: {command}", example.display());
         }
@@ -65,8 +75,9 @@ fn derived_tables_are_made_and_timed() {
         assert!(line.ends_with(" ms then"), "{line}");
         line.split(' ').next().and_then(|rows| rows.parse::<u64>().ok()).expect("a number")
     };
-    // A thousand requests, of which each has a turn on a CPU and is asked for and answered.
-    assert_eq!((rows("requests"), rows("slices")), (1000, 1000), "{told}");
+    // A thousand requests, of which each has a turn on a CPU and is asked for and answered; nothing tells that the last one of
+    // each of eight connections is over.
+    assert_eq!((rows("requests"), rows("slices")), (992, 1000), "{told}");
     assert!(rows("interactions") >= 2000 && rows("objects") >= 10, "{told}");
 }
 

@@ -17,7 +17,7 @@ const NOT_YET: &str = "not yet taken apart";
 const LONGER: &[(&str, &str, usize, &str)] = &[
     ("crates/cli/src/environment.rs", "in_words", 143, TABLE),
     ("crates/server/src/http1/connection.rs", "answer", 137, HOT),
-    ("crates/timeline/src/join.rs", "push", 108, TABLE),
+    ("crates/timeline/src/join.rs", "push", 107, TABLE),
     ("crates/compat/src/httperf/arguments.rs", "take", 127, TABLE),
     ("crates/server/src/telemetry/admin/status.rs", "status", 92, TABLE),
     ("crates/policy-runtime/src/controller.rs", "show", 110, TABLE),
