@@ -6,8 +6,8 @@
 //! wait, so a wait is kept until enough later responses have come. Where several requests would fit equally well, none is
 //! told.
 //!
-//! A busy server has a wait for its queue in every response, and beside each are all that were in the queue. The first 16,384
-//! waits for a thing are all laid beside responses; of those that come later one in sixteen is, by chance, and what they tell
+//! A busy server has a wait for its queue in every response, and beside each are all that were in the queue. The first 4,096
+//! waits for a thing are all laid beside responses; of those that come later one in 32 is, by chance, and what they tell
 //! stands for the others in proportion to their time.
 
 use crate::part::Part;
@@ -22,8 +22,8 @@ const MOST_HOLDS: usize = 1 << 12;
 const MOST_BESIDE: usize = 64;
 const MOST_LOOKED: usize = 4096;
 /// Waits for one thing that are all laid beside responses, and the share of later ones: one in 2 to the power of this.
-const ALL_OF_FIRST: u64 = 1 << 14;
-const LATER_BITS: u32 = 4;
+const ALL_OF_FIRST: u64 = 1 << 12;
+const LATER_BITS: u32 = 5;
 /// Tasks that one response is found by.
 const MOST_TASKS: usize = 32;
 /// Things waited for that are told apart; what comes after counts as none that has a number.

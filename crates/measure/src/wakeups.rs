@@ -4,7 +4,7 @@
 //! Counted for each task: it was woken from a wait for descriptors and waits in the same call on the same descriptor
 //! again, without having dealt with a socket in between.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// Where a task waits: the system call and its first argument.
 pub type Place = (u16, u16);
@@ -37,7 +37,7 @@ pub struct Counts {
 #[derive(Debug, Clone)]
 pub struct WakeupFold {
     most: usize,
-    tasks: HashMap<u32, Task>,
+    tasks: FxHashMap<u32, Task>,
     counts: Counts,
 }
 
@@ -45,7 +45,7 @@ impl WakeupFold {
     /// An empty fold that follows at most so many tasks.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self { most, tasks: HashMap::new(), counts: Counts::default() }
+        Self { most, tasks: FxHashMap::default(), counts: Counts::default() }
     }
 
     /// A task is there, and waits for descriptors at a place, or is at something else. Since when is not known.

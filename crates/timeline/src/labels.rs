@@ -5,6 +5,7 @@ use crate::step::{
     Detail, ENDED_CONNECTION, HANDSHAKE, HELD_BACK, behind_words, full_backlog_words, late_syn_words,
     unconnected_words, way_words,
 };
+use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use weir_wire::socket::client_words;
 use weir_wire::task::number_on_its_host;
@@ -17,7 +18,7 @@ const MOST_LABELS: usize = 4096;
 pub struct Labels {
     texts: Vec<String>,
     by_text: HashMap<String, u32>,
-    by_detail: HashMap<Detail, u32>,
+    by_detail: FxHashMap<Detail, u32>,
 }
 
 impl Default for Labels {
@@ -30,7 +31,7 @@ impl Labels {
     /// No labels yet but the empty one.
     #[must_use]
     pub fn new() -> Self {
-        Self { texts: vec![String::new()], by_text: HashMap::new(), by_detail: HashMap::new() }
+        Self { texts: vec![String::new()], by_text: HashMap::new(), by_detail: FxHashMap::default() }
     }
 
     /// The number of a culprit's label, by its name at a time.

@@ -412,7 +412,8 @@ impl Tasks {
         let Some((woken_ns, State::Runnable { waker, .. })) = woken.filter(|_| switch.prev_state != 0) else { return };
         let place = Place { syscall: amounts_to(switch.syscall, switch.descriptor), argument: switch.descriptor };
         let is_lock = self.are_threads(waker, switch.prev) && self.waits_for(waker, place);
-        let word = word_of(&self.names, switch.prev, place).filter(|_| is_lock);
+        // A word that is known to be a lock: a condition's waiters wake each other as fast, at words that others have used.
+        let word = word_of(&self.names, switch.prev, place).filter(|word| is_lock && self.locks.knows(*word));
         if let Some(word) = word.filter(|_| time_ns.saturating_sub(woken_ns) < WAKE_RACE_NS) {
             self.locks.waits(word, time_ns, switch.prev);
             self.locks.passed(word, time_ns, waker, switch.prev);
