@@ -845,6 +845,11 @@ impl Tasks {
                 && self.are_threads(pid, wake.woken)
                 && self.waits_for(wake.woken, lock)
                 && self.state_since(wake.woken, wake.at_ns) >= at_ns
+                // It had the lock at the time-out, so it did not wait then.
+                && !matches!(
+                    self.spells_back(wake.woken, at_ns.saturating_sub(1), at_ns).next(),
+                    Some(Spell { state: State::Blocked { .. }, .. })
+                )
         })?;
         Some(way.woken)
     }
