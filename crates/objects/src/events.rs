@@ -16,7 +16,7 @@ pub struct ObjectId {
 }
 
 impl ObjectId {
-    /// Its class, by its place in [`Table::classes`].
+    /// Its class, by its place among those of its table.
     #[must_use]
     pub fn class(self) -> u16 {
         self.class
