@@ -158,6 +158,7 @@ enum bpf_func_id___known {
 	BPF_FUNC_skc_to_unix_sock___known = 178, /* Linux 5.16 */
 	BPF_FUNC_loop___known = 181,             /* 5.17 */
 	BPF_FUNC_get_func_ret___known = 184,     /* 5.17 */
+	BPF_FUNC_cgrp_storage_get___known = 210, /* 6.2 */
 };
 #define KNOWS(helper) bpf_core_enum_value_exists(enum bpf_func_id___known, BPF_FUNC_##helper##___known)
 
