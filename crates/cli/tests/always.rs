@@ -66,6 +66,20 @@ fn explained(run: &Path) -> Value {
     serde_json::from_slice(&explained.stdout).unwrap_or_else(|error| panic!("no JSON ({error}); stderr: {stderr}"))
 }
 
+/// The body of a request.
+fn posted(reader: &mut impl BufRead) -> Vec<u8> {
+    let (mut line, mut length) = (String::new(), 0);
+    while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().expect("a length");
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).expect("the body");
+    body
+}
+
 /// Takes one request after the other, answers each, and hands over what was posted.
 fn listen() -> (u16, std::sync::mpsc::Receiver<Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -74,15 +88,7 @@ fn listen() -> (u16, std::sync::mpsc::Receiver<Value>) {
     std::thread::spawn(move || {
         for (index, stream) in listener.incoming().take(20).flatten().enumerate() {
             let mut reader = BufReader::new(stream);
-            let (mut line, mut length) = (String::new(), 0);
-            while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
-                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                    length = value.trim().parse().expect("a length");
-                }
-                line.clear();
-            }
-            let mut body = vec![0; length];
-            reader.read_exact(&mut body).expect("the body");
+            let body = posted(&mut reader);
             // The first try is refused: it comes again.
             let status = if index == 0 { "503 Not now" } else { "204 Taken" };
             let _ = write!(reader.get_mut(), "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
@@ -150,15 +156,7 @@ fn receiver() -> (String, Received) {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let mut reader = BufReader::new(stream);
-            let (mut line, mut length) = (String::new(), 0);
-            while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
-                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                    length = value.trim().parse().expect("a length");
-                }
-                line.clear();
-            }
-            let mut body = vec![0; length];
-            reader.read_exact(&mut body).expect("the body");
+            let body = posted(&mut reader);
             let body: Value = serde_json::from_slice(&body).expect("JSON");
             let told = body.pointer("/resourceSpans/0/scopeSpans/0/spans").and_then(Value::as_array).expect("spans");
             let mut spans = taken.lock().expect("not poisoned");
