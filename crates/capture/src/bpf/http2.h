@@ -255,7 +255,7 @@ static __always_inline bool step_over(struct flow *flow, struct way *way, u32 fl
 	/* Types up to 16 are known to be in use (PRIORITY_UPDATE); text, as of another protocol, has larger ones. */
 	if (head[3] >= ' ' || way->left > 1 << 20)
 		return 0;
-	if (KNOWS(cgrp_storage_get) && way->type == FRAME_DATA && way->left > 1 && way->left <= CONTROL_BYTES_MAX) {
+	if (VERIFIES_LOOKS && way->type == FRAME_DATA && way->left > 1 && way->left <= CONTROL_BYTES_MAX) {
 		way->flags &= ~FRAME_CONTROL;
 		way->flags |= begins_control(bytes) ? FRAME_CONTROL : 0;
 	}

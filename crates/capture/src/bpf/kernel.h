@@ -161,6 +161,8 @@ enum bpf_func_id___known {
 	BPF_FUNC_cgrp_storage_get___known = 210, /* 6.2 */
 };
 #define KNOWS(helper) bpf_core_enum_value_exists(enum bpf_func_id___known, BPF_FUNC_##helper##___known)
+/* Whether the verifier is that of Linux 6.2 or later: an older one takes minutes over looks at content that is given. */
+#define VERIFIES_LOOKS KNOWS(cgrp_storage_get)
 
 struct tcp6_sock;
 struct udp6_sock;

@@ -502,8 +502,7 @@ static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 	/* What is given is told when all its frames are, what is taken before them. */
 	if (followed && given)
 		follow_socket(socket_id(sk), 1, result, position);
-	/* Older verifiers take minutes over the look for events. */
-	if (KNOWS(cgrp_storage_get) && given && !asks && is_late(tcp))
+	if (VERIFIES_LOOKS && given && !asks && is_late(tcp))
 		look_for_event(socket_id(sk), result);
 	emit(kind, sub, socket_id(sk) | (u64)position << 32);
 	if (given && !asks && may_upgrade(tcp, result))

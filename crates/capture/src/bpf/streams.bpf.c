@@ -320,7 +320,7 @@ static __always_inline int passed(struct pt_regs *ctx)
 			flow = begin(&place, FLOW_WEBSOCKET);
 			if (flow)
 				tell_upgrade(flow);
-		} else if (KNOWS(cgrp_storage_get) && gives_event(&bytes))
+		} else if (VERIFIES_LOOKS && gives_event(&bytes))
 			tell_event(0, FRAME_TLS, length);
 		return 0;
 	}
