@@ -143,6 +143,7 @@ impl Recorder {
         }
         let shared = Arc::new(Recording::default());
         shared.note_unseen(probes.census()?);
+        tracing::debug!(sources = sources.len(), "all attached");
         let probes_keep = probes.keeps_addresses();
         let mut collector = Collector {
             window: 0,

@@ -441,14 +441,16 @@ impl Streams {
 
     /// Forgets what is not asked for any more; returns the oldest time that may still be.
     pub(crate) fn sweep(&mut self, before_ns: u64) -> Option<u64> {
-        let Self { said, connections, .. } = self;
+        let Self { said, connections, over, .. } = self;
+        let over_ns = over.iter().map(|over| over.exchange.begun_ns()).min();
+        // A stream that is over still waits for what its heads say, and may have to for longer than anything else.
+        let said_from_ns = over_ns.map_or(before_ns, |begun_ns| begun_ns.min(before_ns));
         let is_open =
             |(socket, stream): &(u32, u32)| connections.get(socket).is_some_and(|one| one.streams.contains_key(stream));
-        said.retain(|key, said| said.at_ns >= before_ns || is_open(key));
+        said.retain(|key, said| said.at_ns >= said_from_ns || is_open(key));
         self.asked.retain(|_, exchange| exchange.sent.is_some_and(|sent| sent.last_ns >= before_ns));
         let open = self.connections.values().flat_map(|one| one.streams.values()).map(|stream| &stream.exchange);
-        let over = self.over.iter().map(|over| &over.exchange);
-        open.chain(over).chain(self.asked.values()).map(Exchange::begun_ns).min()
+        open.chain(self.asked.values()).map(Exchange::begun_ns).chain(over_ns).min()
     }
 
     /// How many things are held.

@@ -11,21 +11,21 @@ pub(crate) struct Recording {
     reading: JoinHandle<String>,
 }
 
-/// Starts `weir record` with these arguments, and waits until its probes are attached.
+/// Starts `weir record` with these arguments, and waits until all its probes are attached.
 pub(crate) fn attached(arguments: &[&str]) -> Recording {
     let mut command = weir();
     command.arg("record").args(arguments);
     begun(command)
 }
 
-/// Starts a command that records, and waits until its probes are attached.
+/// Starts a command that records, and waits until all its probes are attached.
 pub(crate) fn begun(mut command: Command) -> Recording {
     command.env("WEIR_LOG", "weir_capture=debug").stderr(Stdio::piped());
     let mut child = command.spawn().expect("the recording starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
     let mut said = Vec::new();
     let is_attached = lines.by_ref().any(|line| {
-        let is_it = line.contains("spine attached");
+        let is_it = line.contains("all attached");
         said.push(line);
         is_it
     });
