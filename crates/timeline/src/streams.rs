@@ -2,7 +2,8 @@
 //!
 //! The kernel tells the heads of frames as they are taken and given (`Kind::StreamFrame`). Frames that are taken follow the
 //! event of the socket from which they came; frames that are given stand before the event of the send that carries them.
-//! What heads say comes later (`Kind::StreamHead`), so a stream that is over waits for that.
+//! What heads say comes later (`Kind::StreamHead`), so a stream that is over waits until each head of its frames has been
+//! said.
 
 use crate::messages::{Life, LongKind, LongLived, LongLives};
 use crate::served::{Arrival, End, Exchange, Exchanges, Sent};
@@ -13,9 +14,9 @@ use std::sync::Arc;
 use weir_wire::stream::{CONTROL, Flow, HeadOf, StreamFrame, StreamHead, frame_type};
 use weir_wire::trace_context::TraceContext;
 
-/// A head is told so long after its frame at most; a stream that is over waits for it, nanoseconds. A recorder that rests
-/// looks five times a second, and tells a head at the second look.
-const HEADS_COME_WITHIN_NS: u64 = 1_000_000_000;
+/// A stream that is over waits so long for its heads, nanoseconds. A recorder tells a head at its second look, and looks
+/// five times a second; one that is kept from a CPU or from its disk comes later.
+const HEADS_COME_WITHIN_NS: u64 = 5_000_000_000;
 /// Streams under way on one connection; a client that opens more is damage.
 const MOST_OPEN: usize = 1 << 14;
 /// Streams under way, over, or named that are remembered.
@@ -34,6 +35,8 @@ struct Stream {
     /// Messages that were given and that no send has carried yet.
     unsent: u64,
     way: Way,
+    /// Heads that will be said of it.
+    heads: u32,
 }
 
 /// A stream that is over, until its heads have come.
@@ -43,6 +46,8 @@ struct Over {
     exchange: Exchange,
     life: Life,
     ended: Ended,
+    /// Heads that will be said of it.
+    heads: u32,
 }
 
 /// How a stream ended.
@@ -73,9 +78,20 @@ enum Sight {
     Lost,
 }
 
+/// Whether what the heads of a connection say is told.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Heads {
+    /// Sooner or later.
+    #[default]
+    Come,
+    /// One was waited for in vain, and none has come since: no other is waited for.
+    Missing,
+}
+
 #[derive(Debug, Default)]
 struct Connection {
     sight: Sight,
+    heads: Heads,
     streams: FxHashMap<u32, Stream>,
     /// Streams of which frames were given that no send has carried yet.
     unsent: Vec<u32>,
@@ -94,6 +110,8 @@ struct Said {
     grpc_status: Option<u16>,
     trace: Option<TraceContext>,
     at_ns: u64,
+    /// Heads that were said.
+    heads: u32,
 }
 
 /// All streams.
@@ -207,9 +225,10 @@ impl Streams {
             return turn;
         }
         let exchange = begun(known, (at_ns, pid), frame, from);
-        connection
-            .streams
-            .insert(frame.stream, Stream { exchange, given: 0, life: Life::default(), unsent: 0, way: Way::Open });
+        // The tables of a connection that is older than the recording are not known.
+        let heads = u32::from(!frame.older);
+        let stream = Stream { exchange, given: 0, life: Life::default(), unsent: 0, way: Way::Open, heads };
+        connection.streams.insert(frame.stream, stream);
         turn
     }
 
@@ -242,6 +261,7 @@ impl Streams {
             frame_type::DATA | frame_type::HEADERS | frame_type::CONTINUATION if !frame.more => stream.given += bytes,
             _ => return,
         }
+        stream.heads += u32::from(frame.kind == frame_type::HEADERS && !frame.more && !frame.older);
         stream.unsent += u64::from(ends_message(frame));
         stream.life.sent.bytes += content_of(frame);
         if !connection.unsent.contains(&frame.stream) && connection.unsent.len() < MOST_OPEN {
@@ -268,8 +288,8 @@ impl Streams {
             {
                 connection.given += stream.given;
                 if !self.by_client {
-                    let Stream { exchange, life, .. } = stream;
-                    self.over.push_back(Over { at_ns, exchange, life, ended: Ended::Answered });
+                    let Stream { exchange, life, heads, .. } = stream;
+                    self.over.push_back(Over { at_ns, exchange, life, ended: Ended::Answered, heads });
                 } else if self.asked.len() < MOST_STREAMS {
                     self.asked.insert((socket, number), stream.exchange);
                 }
@@ -291,6 +311,9 @@ impl Streams {
         if self.said.len() >= MOST_STREAMS {
             return None;
         }
+        if let Some(connection) = self.connections.get_mut(&socket) {
+            connection.heads = Heads::Come;
+        }
         let said = self.said.entry((socket, stream)).or_default();
         said.at_ns = at_ns;
         Some(said)
@@ -311,6 +334,7 @@ impl Streams {
     /// What a head says.
     pub(crate) fn head(&mut self, at_ns: u64, head: StreamHead) {
         let Some(said) = self.said(at_ns, head.flow, head.stream) else { return };
+        said.heads += 1;
         match head.of {
             HeadOf::Request => {
                 said.name = Some(Arc::from(head.name));
@@ -336,12 +360,12 @@ impl Streams {
 
     /// A stream was given up: what it was tells whether that is its usual end.
     fn give_up(&mut self, at_ns: u64, stream: Option<Stream>) {
-        let Some(Stream { exchange, life, .. }) = stream else { return };
+        let Some(Stream { exchange, life, heads, .. }) = stream else { return };
         if self.by_client || self.over.len() >= MOST_STREAMS {
             self.counts.streams_reset += 1;
             return;
         }
-        self.over.push_back(Over { at_ns, exchange, life, ended: Ended::GivenUp });
+        self.over.push_back(Over { at_ns, exchange, life, ended: Ended::GivenUp, heads });
     }
 
     /// The counts of streams beside those of exchanges.
@@ -395,12 +419,24 @@ impl Streams {
         self.long.told()
     }
 
-    /// The next stream that is over and whose head has come, or will not come any more.
+    /// Whether the stream that was over first waits for its heads no more.
+    fn is_said(&mut self, now_ns: u64) -> bool {
+        let Some(Over { at_ns, exchange, heads, .. }) = self.over.front() else { return false };
+        let said = self.said.get(&(exchange.socket, exchange.stream)).map_or(0, |said| said.heads);
+        let mut connection = self.connections.get_mut(&exchange.socket);
+        if said >= *heads || connection.as_ref().is_some_and(|connection| connection.heads == Heads::Missing) {
+            return true;
+        }
+        let is_in_vain = at_ns.saturating_add(HEADS_COME_WITHIN_NS) <= now_ns;
+        if let Some(connection) = connection.as_mut().filter(|_| is_in_vain) {
+            connection.heads = Heads::Missing;
+        }
+        is_in_vain
+    }
+
+    /// The next stream that is over and whose heads have come, or will not come any more.
     pub(crate) fn next_over(&mut self, now_ns: u64) -> Option<Exchange> {
-        loop {
-            if self.over.front()?.at_ns.saturating_add(HEADS_COME_WITHIN_NS) > now_ns {
-                return None;
-            }
+        while self.is_said(now_ns) {
             let Over { mut exchange, life, ended, .. } = self.over.pop_front()?;
             let said = self.said.remove(&(exchange.socket, exchange.stream)).unwrap_or_default();
             if ended == Ended::GivenUp {
@@ -415,6 +451,7 @@ impl Streams {
             (exchange.name, exchange.status, exchange.trace) = (said.name, said.status, said.trace);
             return Some(exchange);
         }
+        None
     }
 
     /// The recording, or a window of it, ends: gives the streams that are over, then those under way, which it cuts.

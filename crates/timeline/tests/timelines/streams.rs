@@ -102,6 +102,51 @@ fn two_streams_that_overlap_have_their_own_times() {
     assert_eq!((statistics.requests, statistics.joined), (2, 2));
 }
 
+/// A stream whose one head is of its request, taken and answered at once.
+fn stream(at_ns: u64, number: u32) -> [Event; 4] {
+    let flow = Flow::Socket(SOCKET);
+    let position = 44 + 20 * u64::from(number);
+    [
+        at_socket(at_ns, Kind::SocketReady, 0, position + 20),
+        at_socket(at_ns + 1, Kind::SocketRecv, if number == 1 { HTTP2 } else { 0 }, position + 20),
+        frame(at_ns + 2, flow, number, frame_type::HEADERS, false, position as u32),
+        frame(at_ns + 3, flow, number, frame_type::STREAM_END, true, 0),
+    ]
+}
+
+fn send(at_ns: u64, position: u64) -> Event {
+    at_socket(at_ns, Kind::SocketSend, 0, position)
+}
+
+#[test]
+fn a_recorder_that_is_held_up_tells_heads_seconds_late() {
+    const SECOND: u64 = 1_000_000_000;
+    let flow = Flow::Socket(SOCKET);
+    let mut events = opening();
+    events.extend(stream(2_000, 1));
+    events.push(send(2_010, 20));
+    // What is told meanwhile does not make the first one be told without its name.
+    events.extend(stream(3 * SECOND, 3));
+    events.push(send(3 * SECOND + 10, 40));
+    events.extend([head(4 * SECOND, flow, 1, "GET /one"), head(4 * SECOND, flow, 3, "GET /three")]);
+    // Of these nothing is said; the last one is not waited for as the first of them was.
+    events.extend(stream(5 * SECOND, 5));
+    events.push(send(5 * SECOND + 10, 60));
+    events.extend(stream(11 * SECOND, 7));
+    events.push(send(11 * SECOND + 10, 80));
+    events.extend(stream(12 * SECOND, 9));
+    events.push(send(12 * SECOND + 10, 100));
+    let mut joiner = Joiner::of_server(Bounds::default(), &[]);
+    let mut told: Vec<(String, u64)> = Vec::new();
+    for (record, slots) in &events {
+        let at_ns = record.time_ns;
+        joiner.push(record, slots, None, &mut |_, one| told.push((one.name.to_owned(), at_ns / SECOND)));
+    }
+    let nameless = ":80 (a stream of HTTP/2 whose name is not known)";
+    let expected = [("GET /one", 5), ("GET /three", 5), (nameless, 11), (nameless, 12)];
+    assert_eq!(told, expected.map(|(name, second)| (name.to_owned(), second)));
+}
+
 #[test]
 fn over_tls_a_flow_is_that_of_the_socket_just_taken_from() {
     let flow = Flow::Tls(9);
