@@ -289,6 +289,9 @@ static __always_inline void begin_flow(u32 socket)
 /* A response by which a connection is upgraded has so many bytes: its fields that must be there, and some more. */
 #define UPGRADE_BYTES_MIN 96
 #define UPGRADE_BYTES_MAX 512
+/* A connection is upgraded before it has carried so many bytes of responses: each look takes some 0.1 us, and one that has
+ * carried more is used for ordinary requests. */
+#define UPGRADE_WITHIN (64 << 10)
 
 /* What was just given may be a response that upgrades its connection: then its frames are followed from here on. */
 static __always_inline void follow_upgrade(u32 socket, u32 length)
@@ -434,12 +437,14 @@ static __always_inline u32 held_back(struct tcp_sock *tcp)
 }
 
 #ifdef FOLLOWS_STREAMS
-/* Whether `length` bytes that were just given may be a response that upgrades a connection: its first one, or of such a
- * length. */
+/* Whether `length` bytes that were just given may be a response that upgrades a connection: its first one, or an early one
+ * of such a length. */
 static __always_inline bool may_upgrade(struct tcp_sock *tcp, u32 length)
 {
-	return (length >= UPGRADE_BYTES_MIN && length <= UPGRADE_BYTES_MAX) ||
-	       tcp->write_seq - (tcp->snd_una - (u32)tcp->bytes_acked) <= length + 1;
+	u32 carried = tcp->write_seq - (tcp->snd_una - (u32)tcp->bytes_acked);
+
+	return carried <= length + 1 ||
+	       (carried <= UPGRADE_WITHIN && length >= UPGRADE_BYTES_MIN && length <= UPGRADE_BYTES_MAX);
 }
 #endif
 
