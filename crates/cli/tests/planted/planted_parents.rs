@@ -479,12 +479,42 @@ fn parents_of_what_a_loop_asks() {
 
 #[test]
 #[ignore = "make check-parents"]
-fn parents_of_what_is_asked() {
+fn all_parents_of_gunicorns_processes() {
     of_gunicorn(LONG, 1);
+}
+
+#[test]
+#[ignore = "make check-parents"]
+fn all_parents_of_gunicorns_threads() {
     of_gunicorn(LONG, 16);
+}
+
+#[test]
+#[ignore = "make check-parents"]
+fn all_parents_of_php() {
     of_php(LONG);
+}
+
+#[test]
+#[ignore = "make check-parents"]
+fn all_parents_of_node() {
     of_one("Node", LONG, LOOP, node);
+}
+
+#[test]
+#[ignore = "make check-parents"]
+fn all_parents_of_asyncio() {
     of_one("asyncio", LONG, SHORT_OF_IT, asyncio);
+}
+
+#[test]
+#[ignore = "make check-parents"]
+fn all_parents_of_go() {
     of_one("Go", LONG, GOROUTINES, go);
+}
+
+#[test]
+#[ignore = "make check-parents"]
+fn all_parents_of_java() {
     of_one("Java, threads", LONG, GOAL, java);
 }
