@@ -32,8 +32,12 @@ pub(crate) struct InHand {
     fresh: Vec<u32>,
     /// Brought by their client, and neither answered nor asked for.
     untouched: Vec<u32>,
+    /// More were brought than are told apart, and what is left of these is not known until none waits.
+    is_beyond: bool,
     /// To this one the task gave last, and nothing was brought since.
     given: u32,
+    /// How often it has asked for one of several since it rested.
+    doubts: usize,
     /// What it asked last: the request that it was at, and the socket; nothing was brought or given since.
     asked: Option<(u32, u32)>,
 }
@@ -43,6 +47,7 @@ impl InHand {
     pub(crate) fn takes(&mut self, request: u32) {
         self.hears(request);
         add(&mut self.open, request);
+        self.is_beyond |= self.untouched.len() >= MOST;
         add(&mut self.untouched, request);
     }
 
@@ -76,7 +81,7 @@ impl InHand {
     /// The task waits until anything is ready: it has gone on with all that it could.
     pub(crate) fn rests(&mut self) {
         self.fresh.clear();
-        self.asked = None;
+        (self.asked, self.doubts) = (None, 0);
     }
 
     /// What was known is over.
@@ -114,20 +119,50 @@ impl InHand {
         let waits = |request: &u32| *request != at && self.untouched.contains(request);
         if self.asked.is_some_and(|(by, over)| by == at && over != socket) && self.fresh.iter().any(waits) {
             // What it asked before may have been for that one.
-            self.way = Way::Defers;
+            (self.way, self.doubts) = (Way::Defers, 1);
             add(&mut self.fresh, at);
         }
         self.asked = Some((at, socket));
-        if self.way == Way::Defers {
-            return self.hands_out(at);
+        let owner = match self.way {
+            Way::Defers => self.one_of_all(at),
+            Way::InTurn | Way::Loop => at,
+        };
+        if owner == SEVERAL {
+            self.doubts += 1;
+            self.settle();
         }
-        self.remove(at);
-        at
+        self.remove(owner);
+        owner
+    }
+
+    /// The one for which a loop asks that defers, if no other can be meant: those that were brought since it rested, and those
+    /// that wait, maybe for the connection over which it asks. One that is told as one of several stays among them, for it may
+    /// not have been the one.
+    fn one_of_all(&self, at: u32) -> u32 {
+        let waits = self.untouched.iter().filter(|one| !self.fresh.contains(one));
+        let mut all = self.fresh.iter().chain(waits);
+        match (all.next(), all.next()) {
+            _ if at == SEVERAL || self.is_beyond => SEVERAL,
+            (None, _) => at,
+            (Some(only), None) => *only,
+            (Some(_), Some(_)) => SEVERAL,
+        }
+    }
+
+    /// As often as requests were brought it has asked: it has gone on with each of them. Where others wait from before, one
+    /// may have asked twice instead.
+    fn settle(&mut self) {
+        if self.doubts >= self.fresh.len() && self.untouched.iter().all(|one| self.fresh.contains(one)) {
+            (self.doubts, self.is_beyond) = (0, false);
+            self.fresh.clear();
+            self.untouched.clear();
+        }
     }
 
     fn remove(&mut self, request: u32) {
         self.fresh.retain(|one| *one != request);
         self.untouched.retain(|one| *one != request);
+        self.is_beyond &= !self.untouched.is_empty();
     }
 }
 
@@ -193,6 +228,32 @@ mod tests {
         // Over a socket it may ask for a request that came together with the one that it has answered.
         assert_eq!(hand.asks(8, 90), 8);
         assert_eq!(hand.hands_out(8), 7);
+    }
+
+    /// As asyncio does it: 5 and 6 get answers, 5 asks again, 6 is answered, and then one that waited asks over 6's connection.
+    #[test]
+    fn one_that_waited_for_a_connection_is_one_of_several() {
+        let mut hand = InHand { way: Way::Defers, ..InHand::default() };
+        (5..=9).for_each(|request| hand.takes(request));
+        hand.rests();
+        assert_eq!([hand.asks(5, 90), hand.asks(6, 91)], [SEVERAL; 2]);
+        hand.rests();
+        hand.hears(5);
+        hand.hears(6);
+        assert_eq!(hand.asks(6, 90), SEVERAL);
+        hand.gives(6);
+        assert_eq!(hand.asks(6, 91), SEVERAL);
+        // At the end one is left, and nothing else can be meant.
+        [5, 7, 8].into_iter().for_each(|request| drop(hand.gives(request)));
+        assert_eq!(hand.asks(8, 90), 9);
+    }
+
+    #[test]
+    fn of_more_than_are_told_apart_none_is_told() {
+        let mut hand = InHand { way: Way::Defers, ..InHand::default() };
+        (1..=MOST as u32 + 2).for_each(|request| hand.takes(request));
+        (3..MOST as u32 + 2).for_each(|request| drop(hand.gives(request)));
+        assert_eq!(hand.asks(MOST as u32 + 2, 90), SEVERAL, "1 and 2 wait as well");
     }
 
     #[test]
