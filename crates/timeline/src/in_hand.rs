@@ -135,6 +135,12 @@ impl InHand {
         owner
     }
 
+    /// It asks for a request over a connection that was made for it.
+    pub(crate) fn asks_over_its_own(&mut self, request: u32) {
+        self.asked = None;
+        self.remove(request);
+    }
+
     /// The one for which a loop asks that defers, if no other can be meant: those that were brought since it rested, and those
     /// that wait, maybe for the connection over which it asks. One that is told as one of several stays among them, for it may
     /// not have been the one.

@@ -372,9 +372,11 @@ impl Tasks {
         match task.changes.back() {
             Some((_, State::Running { .. })) => task.woken_while_running = Some((time_ns, runnable)),
             Some((_, State::Runnable { .. })) => {}
-            Some((_, State::Blocked { state, syscall, .. })) => {
-                // By a futex threads also hand requests to each other: what it does next may be for another one.
-                if wait_of(*state, *syscall) == Wait::Lock && !keeps {
+            Some((_, State::Blocked { state, syscall, argument })) => {
+                let place = Place { syscall: *syscall, argument: *argument };
+                // By a futex threads also hand requests to each other: what it does next may be for another one. By a lock
+                // of a file or of the kernel's none is handed on.
+                if wait_of(*state, *syscall) == Wait::Lock && place.is_futex() && !keeps {
                     task.at = 0;
                     task.in_hand.forget();
                 }
@@ -584,8 +586,13 @@ impl Tasks {
                     self.asked_for.clear();
                 }
                 // A connection may be long in the making, and an event loop goes to others meanwhile.
-                let connected = self.attempts.take_owner(socket);
-                let owner = connected.unwrap_or_else(|| task.in_hand.asks(task.at, socket));
+                let owner = match self.attempts.take_owner(socket) {
+                    Some(owner) => {
+                        task.in_hand.asks_over_its_own(owner);
+                        owner
+                    }
+                    None => task.in_hand.asks(task.at, socket),
+                };
                 self.asked_for.insert(socket, Asked { owner, asker: pid, at_ns });
                 owner
             }

@@ -469,6 +469,12 @@ fn parents_of_what_threads_ask() {
     of_gunicorn(SHORT, 8);
 }
 
+/// While the pages are compiled, their processes wait for each other's lock of a file.
+#[test]
+fn parents_of_what_pages_ask() {
+    of_php(SHORT);
+}
+
 #[test]
 fn parents_of_what_a_loop_asks() {
     of_one("Node", SHORT, LOOP, node);
