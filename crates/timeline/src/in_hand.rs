@@ -69,6 +69,9 @@ impl InHand {
             }
         }
         self.remove(request);
+        if self.doubts > 0 {
+            self.settle();
+        }
         (self.given, self.asked) = (request, None);
         self.way != Way::InTurn && !self.untouched.is_empty()
     }
@@ -252,6 +255,19 @@ mod tests {
         // At the end one is left, and nothing else can be meant.
         [5, 7, 8].into_iter().for_each(|request| drop(hand.gives(request)));
         assert_eq!(hand.asks(8, 90), 9);
+    }
+
+    /// 5 asks before 6, whose last answer came with it, is answered: then 5 has gone on, and what is asked next is known.
+    #[test]
+    fn one_that_asked_beside_an_answered_one_waits_no_more() {
+        let mut hand = InHand { way: Way::Defers, ..InHand::default() };
+        hand.takes(5);
+        hand.hears(6);
+        assert_eq!(hand.asks(5, 90), SEVERAL);
+        hand.gives(6);
+        hand.rests();
+        hand.takes(7);
+        assert_eq!(hand.asks(7, 91), 7);
     }
 
     #[test]

@@ -258,6 +258,10 @@ impl Shares {
     fn right(self) -> f64 {
         self.right as f64 / self.named.max(1) as f64
     }
+
+    fn wrong(self) -> f64 {
+        (self.named - self.right) as f64 / self.asked.max(1) as f64
+    }
 }
 
 /// Loads a server that asks the store, and compares.
@@ -384,21 +388,26 @@ fn ready() -> Option<(Site, Store)> {
     Some((Site::empty().expect("a directory"), Store::start()))
 }
 
-/// Named and right at least, of processes and threads with one request each.
-const GOAL: (f64, f64) = (0.99, 0.999);
+/// What a sort of server is held to.
+type Wanted = (f64, f64, f64);
+
+/// Named at least; of these right at least; and wrong at most of all: of processes and threads with one request each.
+const GOAL: Wanted = (0.99, 0.999, 0.001);
 /// Of a loop whose requests wait for each other's connections it is not known for which of them it asks.
-const LOOP: (f64, f64) = (0.0, 0.999);
+const LOOP: Wanted = (0.0, 0.999, 0.001);
+/// A loop that takes several requests before it asks for any is told by that: until then a question of it may be told wrongly.
+const DEFERRING: Wanted = (0.0, 0.0, 0.001);
 /// Threads of an interpreter that wait for its lock often are not known by their request.
-const INTERPRETED: (f64, f64) = (0.9, 0.999);
+const INTERPRETED: Wanted = (0.9, 0.999, 0.001);
 /// A goroutine may go on upon a thread that has just taken another's request.
-const GOROUTINES: (f64, f64) = (0.99, 0.99);
+const GOROUTINES: Wanted = (0.99, 0.99, 0.01);
 
 /// Prints the shares of a sort of server, and holds them to what is wanted: the share that is named, and that of these
 /// which is right.
 fn held(
     what: &str,
     loads: &[(usize, usize)],
-    (named, right): (f64, f64),
+    (named, right, wrong): Wanted,
     mut load: impl FnMut(usize, usize) -> Shares,
 ) {
     for &(in_flight, requests) in loads {
@@ -411,6 +420,7 @@ fn held(
         );
         assert!(shares.asked as usize >= requests * QUESTIONS * 9 / 10, "{what}: {shares:?}");
         assert!(shares.right() >= right, "{what}, {in_flight} in flight: {shares:?}");
+        assert!(shares.wrong() <= wrong, "{what}, {in_flight} in flight: {shares:?}");
         assert!(shares.named() >= named, "{what}, {in_flight} in flight: {shares:?}");
     }
 }
@@ -437,7 +447,7 @@ fn of_gunicorn(loads: &[(usize, usize)], threads: u32) {
 fn of_one(
     what: &str,
     loads: &[(usize, usize)],
-    wanted: (f64, f64),
+    wanted: Wanted,
     start: impl FnOnce(&Site, &Store) -> Option<(Beside, u16)>,
 ) {
     let _turn = undisturbed();
@@ -507,7 +517,7 @@ fn all_parents_of_node() {
 #[test]
 #[ignore = "make check-parents"]
 fn all_parents_of_asyncio() {
-    of_one("asyncio", LONG, LOOP, asyncio);
+    of_one("asyncio", LONG, DEFERRING, asyncio);
 }
 
 #[test]
