@@ -36,8 +36,6 @@ pub(crate) struct InHand {
     is_beyond: bool,
     /// To this one the task gave last, and nothing was brought since.
     given: u32,
-    /// How often it has asked for one of several since it rested.
-    doubts: usize,
     /// What it asked last: the request that it was at, and the socket; nothing was brought or given since.
     asked: Option<(u32, u32)>,
 }
@@ -69,9 +67,6 @@ impl InHand {
             }
         }
         self.remove(request);
-        if self.doubts > 0 {
-            self.settle();
-        }
         (self.given, self.asked) = (request, None);
         self.way != Way::InTurn && !self.untouched.is_empty()
     }
@@ -84,7 +79,7 @@ impl InHand {
     /// The task waits until anything is ready: it has gone on with all that it could.
     pub(crate) fn rests(&mut self) {
         self.fresh.clear();
-        (self.asked, self.doubts) = (None, 0);
+        self.asked = None;
     }
 
     /// What was known is over.
@@ -122,7 +117,7 @@ impl InHand {
         let waits = |request: &u32| *request != at && self.untouched.contains(request);
         if self.asked.is_some_and(|(by, over)| by == at && over != socket) && self.fresh.iter().any(waits) {
             // What it asked before may have been for that one.
-            (self.way, self.doubts) = (Way::Defers, 1);
+            self.way = Way::Defers;
             add(&mut self.fresh, at);
         }
         self.asked = Some((at, socket));
@@ -130,10 +125,6 @@ impl InHand {
             Way::Defers => self.one_of_all(at),
             Way::InTurn | Way::Loop => at,
         };
-        if owner == SEVERAL {
-            self.doubts += 1;
-            self.settle();
-        }
         self.remove(owner);
         owner
     }
@@ -145,8 +136,8 @@ impl InHand {
     }
 
     /// The one for which a loop asks that defers, if no other can be meant: those that were brought since it rested, and those
-    /// that wait, maybe for the connection over which it asks. One that is told as one of several stays among them, for it may
-    /// not have been the one.
+    /// that wait, maybe for the connection over which it asks. One that is told as one of several stays among them until it is
+    /// answered, for it may not have been the one.
     fn one_of_all(&self, at: u32) -> u32 {
         let waits = self.untouched.iter().filter(|one| !self.fresh.contains(one));
         let mut all = self.fresh.iter().chain(waits);
@@ -155,16 +146,6 @@ impl InHand {
             (None, _) => at,
             (Some(only), None) => *only,
             (Some(_), Some(_)) => SEVERAL,
-        }
-    }
-
-    /// As often as requests were brought it has asked: it has gone on with each of them. Where others wait from before, one
-    /// may have asked twice instead.
-    fn settle(&mut self) {
-        if self.doubts >= self.fresh.len() && self.untouched.iter().all(|one| self.fresh.contains(one)) {
-            (self.doubts, self.is_beyond) = (0, false);
-            self.fresh.clear();
-            self.untouched.clear();
         }
     }
 
@@ -259,15 +240,12 @@ mod tests {
         assert_eq!(hand.asks(8, 90), 9);
     }
 
-    /// 5 asks before 6, whose last answer came with it, is answered: then 5 has gone on, and what is asked next is known.
+    /// 5 gets a connection of its own, so that it does not wait for another one's when 7 asks.
     #[test]
-    fn one_that_asked_beside_an_answered_one_waits_no_more() {
+    fn one_with_a_connection_of_its_own_does_not_wait() {
         let mut hand = InHand { way: Way::Defers, ..InHand::default() };
         hand.takes(5);
-        hand.hears(6);
-        assert_eq!(hand.asks(5, 90), SEVERAL);
-        hand.gives(6);
-        hand.rests();
+        hand.asks_over_its_own(5);
         hand.takes(7);
         assert_eq!(hand.asks(7, 91), 7);
     }
@@ -291,9 +269,11 @@ mod tests {
         hand.takes(7);
         hand.takes(8);
         assert_eq!([hand.asks(8, 90), hand.asks(8, 90)], [SEVERAL; 2]);
-        // Having waited, it goes on with what is brought then.
+        // What it hears next may be 7's, and 8 may still wait: it is known when 8 is answered.
         hand.rests();
         hand.hears(7);
+        assert_eq!(hand.asks(7, 90), SEVERAL);
+        hand.gives(8);
         assert_eq!(hand.asks(7, 90), 7);
     }
 
@@ -322,6 +302,7 @@ mod tests {
             assert_eq!(hand.asks(8, socket), told);
             // A request by itself is told.
             hand.rests();
+            hand.gives(7);
             hand.takes(9);
             assert_eq!(hand.asks(9, 92), 9);
         }
