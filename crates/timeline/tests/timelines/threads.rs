@@ -1,6 +1,6 @@
 //! Threads of one process that hand work to each other by wake-ups, and locks, which look alike.
 
-use crate::wakeups::{OTHER, SOCKET, WORKER, plain, steps_with_slots};
+use crate::wakeups::{OTHER, SOCKET, WORKER, plain, responses, steps_with_slots};
 use std::net::SocketAddr;
 use weir_measure::part::Part;
 use weir_timeline::{Detail, Step};
@@ -686,4 +686,25 @@ fn one_that_gives_way_to_a_time_out_had_the_lock() {
             assert_eq!(at(&steps, 3_000).1, Detail::Task(OTHER), "{steps:?}");
         }
     }
+}
+
+/// A process that waited for another one's lock of a file, as those of PHP do while they compile, asks for its own request.
+#[test]
+fn a_lock_of_a_file_hands_no_request_on() {
+    let mut asked = Vec::new();
+    let tell = |push: &mut crate::wakeups::PushNamed<'_>| {
+        let mut push = |record: Record, slots: &[Slot]| push(record, slots, None);
+        let mut told = Told(&mut push);
+        told.opens(BACK_END, 50_000, 7_000);
+        told.takes(1_400, WORKER, SOCKET);
+        told.waits(1_600, WORKER, libc::SYS_fcntl, 7);
+        told.wakes(2_000, BY_TASK, OTHER, WORKER);
+        told.gives(2_500, WORKER, BACK_END);
+        told.takes(3_000, WORKER, BACK_END);
+        told.gives(5_500, WORKER, SOCKET);
+    };
+    responses(tell, &mut |joiner, response| {
+        asked.extend(joiner.questions(response).iter().map(|one| (one.remote.port(), one.asked_ns)));
+    });
+    assert_eq!(asked, [(7_000, 2_500)]);
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weir_measure::part::Part;
-use weir_timeline::{Bounds, Detail, Joiner, Step};
+use weir_timeline::{Bounds, Detail, Joiner, Response, Step};
 use weir_wire::client::{ClientConnection, ClientRequest, Outcome};
 use weir_wire::socket::SocketOpen;
 use weir_wire::task::{BY_INTERRUPT, CONTEXT_TOLD, IN_SOFT_INTERRUPT, NO_SYSCALL, Switch};
@@ -41,11 +41,17 @@ pub(crate) type PushNamed<'a> = dyn FnMut(Record, &[Slot], Option<&Arc<str>>) + 
 
 /// The same where what happens has slots, or a text of the dictionary.
 pub(crate) fn steps_with_names(tell: impl FnOnce(&mut PushNamed<'_>)) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    responses(tell, &mut |_, one| steps.extend(one.steps));
+    steps
+}
+
+/// The same request, as it is told.
+pub(crate) fn responses(tell: impl FnOnce(&mut PushNamed<'_>), take: &mut dyn FnMut(&Joiner, &Response<'_>)) {
     let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
     let mut joiner = Joiner::new(Bounds::default());
-    let mut steps: Vec<Step> = Vec::new();
     let mut push_named = |record: Record, slots: &[Slot], name: Option<&Arc<str>>| {
-        joiner.push(&record, slots, name, &mut |_, one| steps.extend(one.steps));
+        joiner.push(&record, slots, name, take);
     };
     let mut push = |record: Record, slots: &[Slot]| push_named(record, slots, None);
     for (pid, name) in [(WORKER, "worker"), (OTHER, "other")] {
@@ -101,8 +107,7 @@ pub(crate) fn steps_with_names(tell: impl FnOnce(&mut PushNamed<'_>)) -> Vec<Ste
     };
     let (record, slots) = request.write(CLIENT);
     push(record, &slots);
-    joiner.finish(&mut |_, one| steps.extend(one.steps));
-    steps
+    joiner.finish(take);
 }
 
 /// A request within which its worker waits in a call, from 2,000 to 5,000 ns, and is woken on the CPU of the other.
