@@ -419,12 +419,15 @@ impl Streams {
         self.long.told()
     }
 
-    /// Whether the stream that was over first waits for its heads no more.
+    /// Whether the stream that was over first waits for its heads no more; beyond so many as are remembered none waits.
     fn is_said(&mut self, now_ns: u64) -> bool {
         let Some(Over { at_ns, exchange, heads, .. }) = self.over.front() else { return false };
         let said = self.said.get(&(exchange.socket, exchange.stream)).map_or(0, |said| said.heads);
         let mut connection = self.connections.get_mut(&exchange.socket);
-        if said >= *heads || connection.as_ref().is_some_and(|connection| connection.heads == Heads::Missing) {
+        if said >= *heads
+            || self.over.len() >= MOST_STREAMS
+            || connection.as_ref().is_some_and(|connection| connection.heads == Heads::Missing)
+        {
             return true;
         }
         let is_in_vain = at_ns.saturating_add(HEADS_COME_WITHIN_NS) <= now_ns;
