@@ -388,28 +388,31 @@ fn ready() -> Option<(Site, Store)> {
     Some((Site::empty().expect("a directory"), Store::start()))
 }
 
-/// What a sort of server is held to.
-type Wanted = (f64, f64, f64);
+/// What a sort of server is held to, as shares.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    /// Named at least, of all questions.
+    named: f64,
+    /// Right at least, of those that are named.
+    right: f64,
+    /// Wrong at most, of all questions.
+    wrong: f64,
+}
 
-/// Named at least; of these right at least; and wrong at most of all: of processes and threads with one request each.
-const GOAL: Wanted = (0.99, 0.999, 0.001);
+/// Processes and threads with one request each.
+const GOAL: Wanted = Wanted { named: 0.99, right: 0.999, wrong: 0.001 };
 /// Of a loop whose requests wait for each other's connections it is not known for which of them it asks.
-const LOOP: Wanted = (0.0, 0.999, 0.001);
+const LOOP: Wanted = Wanted { named: 0.0, right: 0.999, wrong: 0.001 };
 /// A loop that takes several requests before it asks for any is told by that: until then a question of it may be told wrongly.
-const DEFERRING: Wanted = (0.0, 0.0, 0.001);
+const DEFERRING: Wanted = Wanted { named: 0.0, right: 0.0, wrong: 0.001 };
 /// Threads of an interpreter that wait for its lock often are not known by their request.
-const INTERPRETED: Wanted = (0.9, 0.999, 0.001);
+const INTERPRETED: Wanted = Wanted { named: 0.9, right: 0.999, wrong: 0.001 };
 /// A goroutine may go on upon a thread that has just taken another's request.
-const GOROUTINES: Wanted = (0.99, 0.99, 0.01);
+const GOROUTINES: Wanted = Wanted { named: 0.99, right: 0.99, wrong: 0.01 };
 
 /// Prints the shares of a sort of server, and holds them to what is wanted: the share that is named, and that of these
 /// which is right.
-fn held(
-    what: &str,
-    loads: &[(usize, usize)],
-    (named, right, wrong): Wanted,
-    mut load: impl FnMut(usize, usize) -> Shares,
-) {
+fn held(what: &str, loads: &[(usize, usize)], wanted: Wanted, mut load: impl FnMut(usize, usize) -> Shares) {
     for &(in_flight, requests) in loads {
         let shares = load(in_flight, requests);
         eprintln!(
@@ -419,9 +422,9 @@ fn held(
             100.0 * shares.right()
         );
         assert!(shares.asked as usize >= requests * QUESTIONS * 9 / 10, "{what}: {shares:?}");
-        assert!(shares.right() >= right, "{what}, {in_flight} in flight: {shares:?}");
-        assert!(shares.wrong() <= wrong, "{what}, {in_flight} in flight: {shares:?}");
-        assert!(shares.named() >= named, "{what}, {in_flight} in flight: {shares:?}");
+        assert!(shares.right() >= wanted.right, "{what}, {in_flight} in flight: {shares:?}");
+        assert!(shares.wrong() <= wanted.wrong, "{what}, {in_flight} in flight: {shares:?}");
+        assert!(shares.named() >= wanted.named, "{what}, {in_flight} in flight: {shares:?}");
     }
 }
 
