@@ -36,6 +36,22 @@ pub(crate) fn open_files_max() -> u64 {
     if known { limit.rlim_max } else { 1024 }
 }
 
+/// Raises the limit on open files to what is needed; the highest that this process may have, if that is less.
+pub(crate) fn raise_open_files(needed: u64) -> Result<(), u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid place for the result.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 || limit.rlim_cur >= needed {
+        return Ok(());
+    }
+    if limit.rlim_max < needed {
+        return Err(limit.rlim_max);
+    }
+    limit.rlim_cur = needed;
+    // SAFETY: `limit` outlives the call. It stays within the hard limit, so it is allowed.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    Ok(())
+}
+
 /// As many connections as the limit on open files has room for, within reason.
 pub(crate) fn connections_of_a_rate(hosts: u64) -> u32 {
     let connections = open_files_max().saturating_sub(OTHER_FILES).max(16) / hosts.max(1);
