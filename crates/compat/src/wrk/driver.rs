@@ -115,7 +115,13 @@ impl Driver {
         self.control.stop();
     }
 
-    /// Asks the script with whatever it is asked for; what it gives, if it goes on.
+    /// A link is over, and none comes in its place: the loop would begin another at once.
+    fn over(orders: &mut Orders) {
+        orders.stop();
+        orders.over();
+    }
+
+    /// Asks the script; what it gives, if it goes on.
     fn ask<R>(&mut self, question: impl FnOnce(&Script) -> Result<(R, u64), ScriptError>) -> Option<R> {
         let script = self.script.as_ref()?;
         match question(script) {
@@ -137,14 +143,14 @@ impl Driver {
     /// Goes on with a link on which nothing is under way.
     fn go_on(&mut self, link: u32, orders: &mut Orders) {
         if self.is_over() {
-            return orders.over();
+            return Self::over(orders);
         }
         if !self.delays {
             return self.request(link, orders);
         }
         match self.ask(Script::delay) {
             Some(milliseconds) if !self.is_over() => orders.wake(Duration::from_millis(milliseconds), link),
-            _ => orders.over(),
+            _ => Self::over(orders),
         }
     }
 
@@ -155,7 +161,7 @@ impl Driver {
         let asked = self.ask(|script| script.request(&mut text).map(|took_ns| ((), took_ns)));
         if asked.is_none() || self.is_over() {
             self.text = text;
-            return orders.over();
+            return Self::over(orders);
         }
         let place = &mut self.links[link as usize];
         (place.script_ns, place.awaited) = (self.script_ns, 1);
@@ -175,7 +181,7 @@ impl Driver {
                 Err(wrong) => {
                     let place = self.script.as_ref().map(|script| script.place(Part::Request)).unwrap_or_default();
                     self.stop(Some(ScriptError::NoRequest { place, wrong }));
-                    orders.over();
+                    Self::over(orders);
                 }
             }
         }
@@ -228,7 +234,7 @@ impl Director for Driver {
 
     fn ended(&mut self, link: u32, _: Outcome, orders: &mut Orders) {
         match self.is_over() {
-            true => orders.over(),
+            true => Self::over(orders),
             false => orders.wake(AFTER_FAILURE, link),
         }
     }
@@ -239,7 +245,7 @@ impl Director for Driver {
 
     fn wakes(&mut self, token: u32, orders: &mut Orders) {
         match self.is_over() {
-            true => orders.over(),
+            true => Self::over(orders),
             false => self.request(token, orders),
         }
     }
