@@ -142,7 +142,7 @@ impl Driver {
 
     /// Goes on with a link on which nothing is under way.
     fn go_on(&mut self, link: u32, orders: &mut Orders) {
-        if self.is_over() {
+        if self.is_over() || self.shared.lock().is_past_end(monotonic_ns()) {
             return Self::over(orders);
         }
         if !self.delays {

@@ -99,7 +99,7 @@ mod tests {
                         \n  Latency Distribution\
                         \n     50%  500.00us\
                         \n     75%  700.00us\
-                        \n     90%  700.00us\
+                        \n     90%   12.00ms\
                         \n     99%   12.00ms\
                         \n  1000 requests in 2.00s, 244.14KB read\
                         \n  Socket errors: connect 1, read 0, write 0, timeout 3\
