@@ -1,5 +1,5 @@
-//! `weir wrk` beside Debian's wrk on one kind of server: the scripts of wrk's package as they are, the same requests on the
-//! wire, the same lines of the report; and what becomes of wrong scripts.
+//! `weir wrk` beside Debian's wrk on one kind of server: the scripts of wrk's package as they are, the same requests on
+//! the wire, the same lines of the report; and what becomes of wrong scripts.
 
 use crate::support;
 

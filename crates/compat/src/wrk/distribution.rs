@@ -118,7 +118,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn two_together_are_all_of_them(first in prop::collection::vec(0u64..5000, 0..50), second in prop::collection::vec(0u64..5000, 0..50)) {
+        fn two_together_are_all_of_them(
+            first in prop::collection::vec(0u64..5000, 0..50),
+            second in prop::collection::vec(0u64..5000, 0..50),
+        ) {
             let mut counted = Counted::default();
             first.iter().for_each(|value| counted.record(*value));
             let mut other = Counted::default();

@@ -130,7 +130,9 @@ mod tests {
 
     #[test]
     fn several_requests_are_told_apart() {
-        let text = "GET /?foo HTTP/1.1\r\nHost: h\r\n\r\nHEAD / HTTP/1.1\r\n\r\nPOST / HTTP/1.1\r\ncontent-length: 3\r\n\r\na\nbPUT / HTTP/1.1\nTransfer-Encoding: chunked\n\n3;x\r\nabc\r\n0\r\nA: b\r\n\r\n";
+        let text = "GET /?foo HTTP/1.1\r\nHost: h\r\n\r\nHEAD / HTTP/1.1\r\n\r\n\
+                    POST / HTTP/1.1\r\ncontent-length: 3\r\n\r\na\nb\
+                    PUT / HTTP/1.1\nTransfer-Encoding: chunked\n\n3;x\r\nabc\r\n0\r\nA: b\r\n\r\n";
         let parts = split(text.as_bytes()).expect("four");
         assert_eq!(parts.iter().map(|part| part.is_head).collect::<Vec<_>>(), [false, true, false, false]);
         assert_eq!(parts.iter().map(|part| part.bytes).sum::<usize>(), text.len());
@@ -156,7 +158,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_are_the_whole(bytes in "(GET / HTTP/1.1\r\n(content-length: [0-9]{1,20}\r\n)?(transfer-encoding: chunked\r\n)?\r\n[0-9a-f\r\n]{0,9}){0,3}", any in prop::collection::vec(any::<u8>(), 0..60)) {
+        fn parts_are_the_whole(
+            bytes in "(GET / HTTP/1.1\r\n(content-length: [0-9]{1,20}\r\n)?(transfer-encoding: chunked\r\n)?\r\n[0-9a-f\r\n]{0,9}){0,3}",
+            any in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
             let _ = split(&any);
             if let Ok(parts) = split(bytes.as_bytes()) {
                 prop_assert_eq!(parts.iter().map(|part| part.bytes).sum::<usize>(), bytes.len());

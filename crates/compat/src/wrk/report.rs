@@ -51,8 +51,8 @@ pub(super) fn of_scripts(tally: &Tally, duration_us: u64, threads: u32) -> Optio
     let share = tally.script_ns as f64 / (duration_us as f64 * 1000.0 * f64::from(threads)) * 100.0;
     let each = time(tally.script_ns / tally.complete.max(1));
     let mut text = format!(
-        "scripts took {} in {} calls, {each} a response and {share:.1} % of the threads' time; none of it is in a latency, \
-         of which {} each were taken out",
+        "scripts took {} in {} calls, {each} a response and {share:.1} % of the threads' time; none of it is in a \
+         latency, of which {} each were taken out",
         time(tally.script_ns),
         tally.calls,
         time(tally.taken_out_ns / tally.complete.max(1)),
