@@ -6,15 +6,16 @@
 //! ```
 //!
 //! What a script takes of the loop's time is counted apart. A response that came while the loop was in a script is read
-//! late; so of its latency is taken what scripts took since the loop could have read it, which is the begin of the turn
-//! before, or since its request went out.
+//! late; so of its latency is taken what scripts took since the loop could have read it. Where the loop had to wait, that
+//! is the end of the wait; elsewhere the begin of the turn before, or when its request went out. Whether it had to wait is
+//! asked only behind turns with much time in scripts, as the question costs a system call.
 
 use super::pipeline::{self, Part as Request};
 use super::script::{Script, ScriptError};
 use super::tally::{Manner, Seen, Shared};
 use super::thread::Thread;
 use super::watchdog::Part;
-use crate::system::monotonic_ns;
+use crate::system::{monotonic_ns, waits};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use weir_load::directed::{Director, Orders};
@@ -22,6 +23,8 @@ use weir_load::{Control, Outcome};
 
 /// How long a connection waits that could not be made, or broke.
 const AFTER_FAILURE: Duration = Duration::from_millis(1);
+/// From so much time in scripts on it is asked whether the loop then had to wait, in nanoseconds.
+const MUCH_NS: u64 = 50_000;
 /// With more connections than these a turn of the loop may not read all that came.
 const READ_IN_A_TURN: usize = 256;
 /// The places of the requests in the list of the engine: with a body in the response, and without.
@@ -60,6 +63,8 @@ pub(super) struct Driver {
     script_ns: u64,
     turn_ns: u64,
     last_turn_ns: u64,
+    /// How often the loop had waited at the begin of this turn, until its first response, if that is asked.
+    waits: Option<i64>,
     ended: Ended,
     /// Why the script cannot go on.
     wrong: Option<ScriptError>,
@@ -96,6 +101,7 @@ impl Driver {
             script_ns: 0,
             turn_ns: 0,
             last_turn_ns: 0,
+            waits: None,
             ended,
             wrong: None,
         }
@@ -209,6 +215,10 @@ impl Director for Driver {
         if self.is_over() {
             return;
         }
+        if self.waits.take().is_some_and(|before| waits() > before) {
+            // Nothing was there at the begin of this turn.
+            self.last_turn_ns = self.turn_ns;
+        }
         let all = self.links.len();
         let place = &mut self.links[link as usize];
         place.awaited = place.awaited.saturating_sub(1);
@@ -241,6 +251,7 @@ impl Director for Driver {
 
     fn turns(&mut self) {
         (self.last_turn_ns, self.turn_ns) = (self.turn_ns, self.script_ns);
+        self.waits = (self.turn_ns - self.last_turn_ns > MUCH_NS).then(waits);
     }
 
     fn wakes(&mut self, token: u32, orders: &mut Orders) {

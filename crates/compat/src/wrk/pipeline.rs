@@ -159,7 +159,8 @@ mod tests {
     proptest! {
         #[test]
         fn parts_are_the_whole(
-            bytes in "(GET / HTTP/1.1\r\n(content-length: [0-9]{1,20}\r\n)?(transfer-encoding: chunked\r\n)?\r\n[0-9a-f\r\n]{0,9}){0,3}",
+            bytes in "(GET / HTTP/1.1\r\n(content-length: [0-9]{1,20}\r\n)?\
+                (transfer-encoding: chunked\r\n)?\r\n[0-9a-f\r\n]{0,9}){0,3}",
             any in prop::collection::vec(any::<u8>(), 0..60),
         ) {
             let _ = split(&any);
