@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{alone, weir};
-use weir_testkit::{Certificate, WeirServe, require};
+use weir_testkit::{Apache, Certificate, require};
 
 /// Where Debian has the scripts of wrk's sources.
 const SCRIPTS: &str = "/usr/share/doc/wrk/examples/scripts";
@@ -327,11 +327,11 @@ fn wrong_scripts_are_named_with_file_and_line() {
 #[test]
 fn a_constant_request_goes_over_tls_and_says_what_failed() {
     let _turn = alone();
-    let site = tempfile::tempdir().expect("a directory");
-    std::fs::write(site.path().join("index.html"), "hello").expect("a file");
+    if require::apache().is_none() {
+        return;
+    }
     let certificate = Certificate::self_signed().expect("a certificate");
-    let server = WeirServe::new(env!("CARGO_BIN_EXE_weir")).root(site.path()).tls(&certificate);
-    let server = server.start().expect("weir serve starts");
+    let server = Apache::event().tls(&certificate).start().expect("Apache starts");
     let url = server.url("/none");
     let output =
         weir().args(["wrk", "-t1", "-c2", "-d1", "--latency", "-s", "/dev/null", &url]).output().expect("starts");
