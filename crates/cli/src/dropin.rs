@@ -1,4 +1,4 @@
-//! The command lines of other load generators: `ab`, `http_load` and `httperf` as they are typed, on our engine.
+//! The command lines of other load generators: `ab`, `http_load`, `httperf` and `wrk` as they are typed, on our engine.
 //!
 //! Each is found by the name that the program was called by (a link named `ab`) or as a subcommand (`weir ab`).
 //! Their arguments are read by the originals' rules, so clap only passes them on.
@@ -76,6 +76,35 @@ pub(crate) fn httperf(args: HttperfArgs) -> anyhow::Result<ExitCode> {
     weir_compat::httperf("httperf", args.words)
 }
 
+const WRK_EXAMPLES: &str = "\
+Examples:
+  weir wrk -t2 -c100 -d30s http://localhost:8080/index.html
+      30 seconds over 100 connections, the report as wrk prints it
+  weir wrk -c10 -d10s --latency -H 'Accept: text/html' http://localhost:8080/
+      with a header in each request, and with percentiles
+  weir wrk -d10s -s post.lua http://localhost:8080/api
+      with a script of wrk's
+  weir wrk -d10s -s counter.lua http://localhost:8080/ -- 7 eight
+      with words for the script's init()
+
+The options and scripts are those of wrk 4.2; weir wrk -h lists the options.
+Scripts run by LuaJIT; a function that takes longer than --script-limit (10s)
+ends the run. What scripts take is told apart, and is in no latency.";
+
+/// wrk's command line, scripts and report, on this program's engine.
+#[derive(Debug, clap::Args)]
+#[command(after_help = WRK_EXAMPLES, disable_help_flag = true, disable_version_flag = true)]
+pub(crate) struct WrkArgs {
+    /// What wrk takes: -t N -c N -d T -s script.lua -H 'Name: value' --latency --timeout T URL [-- words]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    words: Vec<OsString>,
+}
+
+/// Runs `weir wrk`.
+pub(crate) fn wrk(args: WrkArgs) -> anyhow::Result<ExitCode> {
+    weir_compat::wrk("wrk", args.words)
+}
+
 /// ApacheBench's command line and report, on this program's engine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AB_EXAMPLES, disable_help_flag = true, disable_version_flag = true)]
@@ -98,6 +127,7 @@ pub(crate) fn by_name(arguments: impl IntoIterator<Item = OsString>) -> Option<a
         "ab" => Some(weir_compat::ab(&called, arguments.collect())),
         "http_load" => Some(weir_compat::http_load(&called, arguments.collect())),
         "httperf" => Some(weir_compat::httperf(&called, arguments.collect())),
+        "wrk" => Some(weir_compat::wrk(&called, arguments.collect())),
         _ => None,
     }
 }

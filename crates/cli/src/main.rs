@@ -135,6 +135,7 @@ enum Command {
     #[command(name = "http_load")]
     HttpLoad(dropin::HttpLoadArgs),
     Httperf(dropin::HttperfArgs),
+    Wrk(dropin::WrkArgs),
     Webtest(webtest::Args),
     RecordSession(record_session::Args),
     Arm(arm::Args),
@@ -186,6 +187,7 @@ fn main() -> ExitCode {
         Command::Ab(args) => dropin::ab(args),
         Command::HttpLoad(args) => dropin::http_load(args),
         Command::Httperf(args) => dropin::httperf(args),
+        Command::Wrk(args) => dropin::wrk(args),
         Command::Webtest(args) => webtest::run(&args),
         Command::RecordSession(args) => record_session::run(&args),
         Command::Arm(args) => arm::run(&args),

@@ -9,7 +9,7 @@ const HINTS: &[(&[&str], &str)] = &[
     (&["-r"], "a rate (bombardier -r) is --rate R; that a run goes on after errors (ab -r) needs no option"),
     (
         &["-s", "--script", "--lua"],
-        "there are no scripts (wrk -s): requests of a file are --urls FILE, users --sessions FILE",
+        "scripts of wrk (wrk -s) run by weir wrk -s FILE; requests of a file are --urls FILE, users --sessions FILE",
     ),
     (&["--vus", "--virtual-users", "--concurrent"], "so many at a time are -c N"),
     (&["-u", "--user-agent", "-A"], "header fields are -H 'Name: value', such as -H 'User-Agent: x'"),

@@ -6,7 +6,6 @@ mod page;
 mod parts;
 mod period;
 mod printing;
-mod reply;
 mod report;
 mod session_driver;
 mod setup;

@@ -28,12 +28,37 @@ pub(crate) fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// How often the calling thread has waited for something so far.
+pub(crate) fn waits() -> i64 {
+    // SAFETY: an all-zero `rusage` is a value of it.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is a valid place for the result; asked for this thread, the call cannot fail.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    usage.ru_nvcsw
+}
+
 /// The most files that this process may have open.
 pub(crate) fn open_files_max() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place for the result; without one there is the least that every process has.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
     if known { limit.rlim_max } else { 1024 }
+}
+
+/// Raises the limit on open files to what is needed; the highest that this process may have, if that is less.
+pub(crate) fn raise_open_files(needed: u64) -> Result<(), u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid place for the result.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 || limit.rlim_cur >= needed {
+        return Ok(());
+    }
+    if limit.rlim_max < needed {
+        return Err(limit.rlim_max);
+    }
+    limit.rlim_cur = needed;
+    // SAFETY: `limit` outlives the call. It stays within the hard limit, so it is allowed.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    Ok(())
 }
 
 /// As many connections as the limit on open files has room for, within reason.

@@ -12,6 +12,12 @@ mod httperf;
 mod parts;
 #[path = "../../../crates/compat/src/httperf/period.rs"]
 mod period;
+#[path = "../../../crates/compat/src/wrk/pipeline.rs"]
+mod pipeline;
+#[path = "../../../crates/compat/src/wrk/units.rs"]
+mod units;
+#[path = "../../../crates/compat/src/wrk/arguments.rs"]
+mod wrk;
 
 /// Reads any lines as the arguments of each of these programs: what they ask for can be done, or is refused.
 pub fn dropin_arguments(input: &[u8]) {
@@ -25,6 +31,14 @@ pub fn dropin_arguments(input: &[u8]) {
     if let Ok(asked) = http_load::parse(&words) {
         assert!(asked.rate_per_s().is_none_or(|rate| rate >= 1.0 && rate.is_finite()), "{asked:?}");
         assert!(asked.throttle.is_none_or(|rate| rate > 0.0) && words.contains(&asked.file), "{asked:?}");
+    }
+    if let Ok(wrk::Asked::Run(asked)) = wrk::parse(&words) {
+        assert!((1..=asked.connections).contains(&asked.threads) && words.contains(&asked.url), "{asked:?}");
+        assert!(asked.duration_s > 0 && asked.timeout_s > 0 && asked.script_limit_s > 0, "{asked:?}");
+    }
+    // What a script gives to be sent.
+    if let Ok(parts) = pipeline::split(input) {
+        assert_eq!(parts.iter().map(|part| part.bytes).sum::<usize>(), input.len());
     }
     if let Ok(httperf::Asked::Run(asked)) = httperf::parse(&words) {
         assert!(asked.timeout_s >= 0.0 && asked.think_timeout_s >= 0.0, "{asked:?}");

@@ -531,6 +531,7 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage { path: &["ab"], options: &[&["words"]], modes: &[] },
     Usage { path: &["http_load"], options: &[&["words"]], modes: &[] },
     Usage { path: &["httperf"], options: &[&["words"]], modes: &[] },
+    Usage { path: &["wrk"], options: &[&["words"]], modes: &[] },
     Usage {
         path: &["webtest"],
         options: &[

@@ -2,7 +2,7 @@
 
 use super::calls::Bytes;
 use super::parts::Parts;
-use super::reply::Reply;
+use crate::reply::Reply;
 use std::fmt::Write;
 use weir_terminal::output::print;
 

@@ -1,6 +1,6 @@
 //! What httperf counts of a run, call by call.
 
-use super::reply::Reply;
+use crate::reply::Reply;
 use crate::system::monotonic_ns;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -23,6 +23,9 @@ pub trait Director: Send {
     /// The connection of a link ended, or was never made, before all was answered.
     fn ended(&mut self, link: u32, outcome: Outcome, orders: &mut Orders);
 
+    /// The loop has looked at all that came, and waits for more: for directors that account for their own time.
+    fn turns(&mut self) {}
+
     /// A time that was waited for is over.
     fn wakes(&mut self, token: u32, orders: &mut Orders);
 }

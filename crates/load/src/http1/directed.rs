@@ -98,6 +98,13 @@ impl Engine<'_, Http1> {
         self.carry_out();
     }
 
+    /// A director is told of each turn of the loop.
+    pub(crate) fn directed_turns(&mut self) {
+        if let Some(stage) = self.stage() {
+            stage.given.director.turns();
+        }
+    }
+
     /// A director's time to wait is over.
     pub(crate) fn directed_wakes(&mut self, token: u32) {
         let Some(stage) = self.stage() else { return };

@@ -46,6 +46,9 @@ impl ProtocolLoop for Engine<'_, Http1> {
         if self.http.ring.io.is_some() {
             self.turn_of_ring(events, until_ns)
         } else {
+            if self.is_directed() {
+                self.directed_turns();
+            }
             self.turn_of_epoll(events, until_ns.saturating_sub(self.now_ns))
         }
     }

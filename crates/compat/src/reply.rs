@@ -9,13 +9,13 @@ const LINE_BYTES_MAX: usize = 1024;
 
 /// What came of a reply.
 #[derive(Debug, Default)]
-pub(super) struct Reply {
-    pub(super) head: Vec<u8>,
+pub(crate) struct Reply {
+    pub(crate) head: Vec<u8>,
     /// The content, if it is wanted.
-    pub(super) content: Vec<u8>,
-    pub(super) content_bytes: u64,
-    pub(super) footer_bytes: u64,
-    pub(super) bytes: u64,
+    pub(crate) content: Vec<u8>,
+    pub(crate) content_bytes: u64,
+    pub(crate) footer_bytes: u64,
+    pub(crate) bytes: u64,
     /// Where the head of the final reply begins: behind those of replies with a status of 1xx.
     head_begin: usize,
     end_of_head: EndOfHead,
@@ -40,7 +40,7 @@ enum Place {
 
 impl Reply {
     /// Makes it ready for the next reply.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.head.clear();
         self.content.clear();
         self.line.clear();
@@ -49,7 +49,7 @@ impl Reply {
     }
 
     /// Takes bytes; the content is kept only if it is wanted.
-    pub(super) fn take(&mut self, bytes: &[u8], keep: bool) {
+    pub(crate) fn take(&mut self, bytes: &[u8], keep: bool) {
         self.bytes += bytes.len() as u64;
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -125,12 +125,25 @@ impl Reply {
     }
 
     /// Its status, 0 while none is known.
-    pub(super) fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         status_line(&self.head[self.head_begin..]).map_or(0, |line| line.status)
     }
 
+    /// The fields of the final head, each with its name as it came; names repeat if they came so.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.head[self.head_begin..].split(|byte| *byte == b'\n').skip(1).filter_map(|line| {
+            let colon = line.iter().position(|byte| *byte == b':')?;
+            Some((line[..colon].trim_ascii_end(), line[colon + 1..].trim_ascii()))
+        })
+    }
+
+    /// Whether the content is longer than what is kept of one.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.content_bytes > self.content.len() as u64
+    }
+
     /// The last value of a header.
-    pub(super) fn header(&self, name: &str) -> Option<&[u8]> {
+    pub(crate) fn header(&self, name: &str) -> Option<&[u8]> {
         self.head.split(|byte| *byte == b'\n').skip(1).fold(None, |found, line| {
             let colon = line.iter().position(|byte| *byte == b':');
             match colon.filter(|at| line[..*at].trim_ascii_end().eq_ignore_ascii_case(name.as_bytes())) {
