@@ -53,6 +53,8 @@ pub(super) fn page(report: &LoadReport, heading: &Heading, verdict: Option<&Verd
             generator.late,
             super::screen::punctuality(&report.schedule_lag).map_or(String::new(), |words| format!("; {words}"))
         ),
+        at_fault: super::fault::words(report).unwrap_or_default(),
+        slow_traces: report.slow_traces.iter().flatten().map(super::screen::trace_in_words).collect(),
         warnings: report.warnings.clone(),
         ..Loaded::default()
     }
