@@ -28,7 +28,8 @@ fn a_load_of_two_servers_is_a_comparison() {
         output(&["load", "--compare", &server, &server, "-d", "1s", "-c", "3", "--seed", "4", "--json", &url]);
     let said = String::from_utf8_lossy(&compared.stderr);
     let report: Value = serde_json::from_slice(&compared.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
-    assert!(report["version"].is_string() && report.to_string().contains("verdict"), "{report:#}");
+    assert_eq!((&report["format"], &report["seed"]), (&"weir-compare-4".into(), &4.into()), "{said}");
+    assert!(report["cases"][0]["results"][0]["verdict"].is_string(), "{report:#}");
     for (arguments, words) in [
         (&["--compare", "http://a/", "b", &url][..], "started by turns"),
         (&["--compare", "a", "b", "--rate", "5", &url], "a comparison (--compare) has its own load"),
