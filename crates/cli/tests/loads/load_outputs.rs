@@ -188,7 +188,7 @@ fn the_report_says_who_is_at_fault() {
     let words = line.trim_start_matches("  at fault   ");
     assert!(words.contains(" of the slowest 1 % (2") && words.contains(": late "), "{line}");
     assert!(text.lines().any(|line| line.starts_with("  generator ") && line.ends_with(" of CPU a request")), "{text}");
-    let page = std::fs::read_to_string(&page).expect("the page").replace("&#39;", "'");
+    let page = std::fs::read_to_string(&page).expect("the page").replace("&#39;", "'").replace('\u{a0}', " ");
     assert!(page.contains(words), "{words}");
     let report: Value = serde_json::from_str(&load(&["--json"])).expect("JSON");
     let slowest = &report["generator"]["slowest"];
