@@ -2,11 +2,14 @@
 
 mod args;
 mod asked;
+mod beside;
 mod blocks;
+mod fault;
 mod fileset;
 mod find_max;
 mod find_max_words;
 mod found;
+mod hdr;
 mod heading;
 mod json;
 mod judge;
@@ -17,10 +20,12 @@ mod page;
 mod prometheus;
 mod protocol;
 mod reach;
+mod remote_write;
 mod replayed;
 mod run;
 mod screen;
 mod slow;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod usage;

@@ -140,9 +140,17 @@ impl Caller {
 /// # Errors
 /// Another status, or no answer within the time.
 pub(crate) fn post_json(url: &Url, body: &[u8], patience: Duration) -> anyhow::Result<()> {
+    post(url, &[("Content-Type", "application/json")], body, patience)
+}
+
+/// Posts a body with these headers, once: any status of success is an answer.
+///
+/// # Errors
+/// Another status, or no answer within the time.
+pub(crate) fn post(url: &Url, headers: &[(&str, &str)], body: &[u8], patience: Duration) -> anyhow::Result<()> {
     let mut options = Options::new(url.clone());
     "POST".clone_into(&mut options.request.method);
-    options.request.headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
+    options.request.headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     options.request.body = body.to_vec();
     (options.connections, options.keep_alive, options.timeout) = (1, false, patience);
     options.stop = StopRule::Requests(1);

@@ -16,6 +16,30 @@ use support::planted::undisturbed;
 use support::{alone, output, weir};
 use weir_testkit::{Site, require};
 
+#[test]
+fn a_load_of_two_servers_is_a_comparison() {
+    let _turn = alone();
+    let site = Site::empty().expect("a site");
+    site.write("index.html", b"hello").expect("a file");
+    let port = weir_testkit::free_port();
+    let (url, folder) = (format!("http://127.0.0.1:{port}/"), site.path().display().to_string());
+    let server = format!("{} serve --listen 127.0.0.1:{port} --loops 1 {folder}", env!("CARGO_BIN_EXE_weir"));
+    let compared =
+        output(&["load", "--compare", &server, &server, "-d", "1s", "-c", "3", "--seed", "4", "--json", &url]);
+    let said = String::from_utf8_lossy(&compared.stderr);
+    let report: Value = serde_json::from_slice(&compared.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    assert_eq!((&report["format"], &report["seed"]), (&"weir-compare-4".into(), &4.into()), "{said}");
+    assert!(report["cases"][0]["results"][0]["verdict"].is_string(), "{report:#}");
+    for (arguments, words) in [
+        (&["--compare", "http://a/", "b", &url][..], "started by turns"),
+        (&["--compare", "a", "b", "--rate", "5", &url], "a comparison (--compare) has its own load"),
+    ] {
+        let refused = output(&[&["load"], arguments].concat());
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && said.contains(words), "{arguments:?}: {said}");
+    }
+}
+
 /// Two servers of one site, and a plan of theirs with short slices.
 struct Planned {
     folder: tempfile::TempDir,

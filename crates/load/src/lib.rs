@@ -35,7 +35,7 @@ pub mod workload;
 
 pub use counts::{
     Calls, Counts, Fairness, Handshakes, Histogram, MixReport, Packed, Point, Reason, Remark, Sampling, Series,
-    SessionReport, Strain,
+    SessionReport, SlowTrace, Slowest, Strain,
 };
 pub use error::LoadError;
 pub use error::request::RequestError;

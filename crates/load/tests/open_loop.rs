@@ -4,7 +4,7 @@
 mod server;
 
 use server::{Server, events, load, load_with_events};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weir_load::{Control, Options, Schedule, StopRule};
@@ -161,8 +161,68 @@ fn a_stall_with_one_connection_counts_from_the_intended_time() {
         expect((latency.p90 as f64 / 100e6 - 1.0).abs() < 0.1, latency)?;
         expect(uncorrected.p90 < 20_000_000, uncorrected)?;
         let warned = report.warnings.iter().any(|warning| warning.contains("waited in the generator"));
-        expect(report.queued > 100 && warned, &report.warnings)
+        expect(report.queued > 100 && warned, &report.warnings)?;
+        // The server stalls, and the arrivals wait for its connection: neither is the generator's fault.
+        let slowest = report.slowest.expect("some succeeded");
+        expect(slowest.unread_known > 0 && slowest.own_share() < 0.1, slowest)
     });
+}
+
+/// Threads that take a CPU for themselves, until this is dropped or a minute is over.
+struct Hogs(Arc<AtomicBool>, Vec<std::thread::JoinHandle<()>>);
+
+impl Hogs {
+    fn on(cpu: usize, count: usize) -> Self {
+        let (over, end) = (Arc::new(AtomicBool::new(false)), Instant::now() + Duration::from_secs(60));
+        let hog = |over: Arc<AtomicBool>| {
+            move || {
+                // SAFETY: an all-zero set is the empty set; the set outlives the call; 0 is the calling thread.
+                let pinned = unsafe {
+                    let mut set: libc::cpu_set_t = std::mem::zeroed();
+                    libc::CPU_SET(cpu, &mut set);
+                    libc::sched_setaffinity(0, size_of_val(&set), &raw const set)
+                };
+                assert_eq!(pinned, 0, "CPU {cpu}");
+                while !over.load(Ordering::Relaxed) && Instant::now() < end {
+                    std::hint::spin_loop();
+                }
+            }
+        };
+        let threads = (0..count).map(|_| std::thread::spawn(hog(Arc::clone(&over)))).collect();
+        Self(over, threads)
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        for thread in self.1.drain(..) {
+            assert!(thread.join().is_ok() || std::thread::panicking(), "a hog failed");
+        }
+    }
+}
+
+#[test]
+fn a_generator_that_shares_its_cpu_is_at_fault() {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    if weir_testkit::require::or_skip(cpus >= 2, "the server needs a CPU that the generator has not").is_none() {
+        return;
+    }
+    let server = Server::answering(OK);
+    // In the open loop it is late, and in both the answers lie unread.
+    for schedule in [Schedule::Fixed { rate_per_s: 300.0 }, Schedule::Closed] {
+        eventually(|| {
+            let _hogs = Hogs::on(cpus - 1, 4);
+            let mut options = fixed(&server, 1.0, Duration::from_millis(800), 20);
+            options.schedule = schedule.clone();
+            options.cpu = Some(cpus - 1);
+            let report = load(options);
+            let slowest = report.slowest.expect("some succeeded");
+            println!("{schedule:?}: {slowest:?}");
+            let is_told = slowest.late_ns > 0.0 || schedule == Schedule::Closed;
+            expect(is_told && slowest.unread_known > 0 && slowest.own_share() > 0.5, slowest)
+        });
+    }
 }
 
 #[test]

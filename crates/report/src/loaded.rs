@@ -61,6 +61,10 @@ pub struct Loaded {
     pub limit_ns: Option<u64>,
     /// How the generator fared, in words.
     pub generator: String,
+    /// Who took most of the slowest requests' time, in words; empty where that is not told.
+    pub at_fault: String,
+    /// The slowest requests by their traces, each in words.
+    pub slow_traces: Vec<String>,
     /// What makes the figures mean something else than they seem to.
     pub warnings: Vec<String>,
 }

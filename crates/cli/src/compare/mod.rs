@@ -14,6 +14,7 @@ use weir_compare::{
 };
 
 use anyhow::Context;
+use clap::FromArgMatches;
 use options::Options;
 use reports::Reports;
 pub(crate) use teller::Teller;
@@ -100,6 +101,20 @@ pub(crate) struct Args {
     // Boxed, as the other commands have far fewer.
     #[command(flatten)]
     options: Box<Options>,
+}
+
+/// Runs the command that these words say, the first of them being its name.
+pub(crate) fn of_words(words: Vec<String>) -> anyhow::Result<ExitCode> {
+    let command = <Args as clap::Args>::augment_args(clap::Command::new("weir load --compare"));
+    let args = command.try_get_matches_from(words).and_then(|matches| Args::from_arg_matches(&matches));
+    match args {
+        Ok(args) => run(args),
+        Err(error) => {
+            // If even this cannot be written, nothing is left to do.
+            let _ = error.print();
+            Ok(ExitCode::from(USAGE))
+        }
+    }
 }
 
 /// Runs the command.

@@ -52,12 +52,20 @@ Examples:
       users who read 4000 bytes a second, and stop loading after 8 s on average
   weir load --json http://localhost:8080/ | jq .latency_ns.p99
       figures for a program
+  weir load --traceparent http://localhost:8080/
+      each request says its trace (W3C); the report lists the slowest ten
+  weir load --hgrm latency.hgrm --hdr-log latency.hlog http://localhost:8080/
+      files that the tools of HdrHistogram read
+  weir load --ndjson - -d 10m http://localhost:8080/ | jq .latency_ns.p99
+      figures of each interval as it ends
   weir load -d 10m --csv times.csv --html report.html http://localhost:8080/
       rate, errors and percentiles of each second, as a table and as a page
   weir load --rate 500 --slo 'p99<50ms' --ok 200-399,404 URL
       judge the run, 404 being a success: exit status 3 if it misses
   weir load --find-max --slo 'p99<50ms' http://localhost:8080/
       the highest rate that holds the objective
+  weir load --compare './server old.conf' './server new.conf' -d 1m URL
+      which of two servers is cheaper, by turns; more in weir compare
 
 Latency counts from the time at which a request was intended (with --rate: by
 the schedule), so a server that stalls cannot hide it by holding the generator
@@ -76,7 +84,7 @@ reached, 2 for wrong usage, 3 if the run missed the objective of --slo.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// What to load: http:// or https://, host, port, path
-    #[arg(required_unless_present_any = ["urls", "sessions", "make_fileset"])]
+    #[arg(required_unless_present_any = ["urls", "sessions", "make_fileset", "compare"])]
     pub(super) url: Option<String>,
     #[command(flatten)]
     pub(super) load: LoadArgs,
@@ -84,6 +92,10 @@ pub(crate) struct Args {
     /// --files says, or as SPECweb96 prescribes for --rate
     #[arg(long, num_args = 2, value_names = ["NAME", "DIR"], help_heading = "Workload")]
     pub(super) make_fileset: Vec<String>,
+    /// Load two servers by turns and judge B against A, as weir compare does: each is a command, or the name of a
+    /// ready-made server; the URL is where they answer; -d is the time of it all
+    #[arg(long, num_args = 2, value_names = ["A", "B"], help_heading = "Load")]
+    pub(super) compare: Vec<String>,
     /// Write the events of every connection and request to this run directory, for `weir explain`
     #[arg(long, value_name = "DIR")]
     pub(super) run: Option<PathBuf>,

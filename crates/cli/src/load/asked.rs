@@ -47,6 +47,10 @@ pub(crate) struct Asked {
     /// Send back the cookies that responses set: each connection is a user with cookies of its own
     #[arg(long, help_heading = "Request")]
     cookie_jar: bool,
+    /// Have each request say of which trace it is, by a traceparent header (W3C Trace Context) with ids from --seed; the
+    /// report lists the traces of the slowest ten
+    #[arg(long, help_heading = "Request")]
+    traceparent: bool,
     /// Open loop whose rate changes in steps of RATE/TIME, such as 100/10s,200/10s
     #[arg(long, value_name = "STEPS", conflicts_with_all = ["rate", "ramp", "bursts", "replay"], help_heading = "Load")]
     steps: Option<String>,
@@ -65,7 +69,7 @@ pub(crate) struct Asked {
 }
 
 /// The names of the fields of [`Asked`].
-pub(super) const OF_ASKING: [&str; 14] = [
+pub(super) const OF_ASKING: [&str; 15] = [
     "urls",
     "sessions",
     "think",
@@ -75,6 +79,7 @@ pub(super) const OF_ASKING: [&str; 14] = [
     "bearer",
     "cookie",
     "cookie_jar",
+    "traceparent",
     "steps",
     "ramp",
     "bursts",
@@ -104,6 +109,7 @@ impl Asked {
         options.request.headers.extend(self.credentials()?);
         options.requests.cookies = cookies(&self.cookie)?;
         options.requests.cookie_jar = self.cookie_jar;
+        options.requests.traces = self.traceparent.then_some(seed);
         if let Some(file) = &self.urls {
             let name = file.display();
             let text = read_lines(file, FILE_BYTES_MAX).with_context(|| format!("--urls: cannot read {name}"))?;

@@ -56,6 +56,9 @@ impl Heading {
         if let StopRule::Either { requests, time } = options.stop {
             manner.push_str(&format!(", until {requests} requests or {time:?}"));
         }
+        if options.requests.traces.is_some() {
+            manner.push_str(", each with a trace");
+        }
         let way = reach::words(&options.reach);
         // A client of a flash crowd comes from a network by chance.
         let by_chance = options.requests.mix.as_ref().is_some_and(|mix| mix.crowd.is_some());

@@ -20,6 +20,7 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading, verdict: Option<&V
             "sessions": report.sessions.as_ref().map(sessions_as_json),
             "mix": report.mix.as_ref().map(mix),
             "fairness": report.fairness.map(fairness),
+            "slow_traces": report.slow_traces.as_ref().map(|traces| traces.iter().map(trace).collect::<Vec<_>>()),
             "series": series(&report.series),
             "warnings": report.warnings,
         }),
@@ -106,6 +107,7 @@ fn generator(report: &LoadReport) -> Value {
         "schedule_lag_ns": summary(&report.schedule_lag),
         "bottleneck": report.generator.bottleneck,
         "io": report.generator.io.name(),
+        "slowest": super::fault::as_json(report),
     })
 }
 
@@ -169,6 +171,16 @@ fn mix(mix: &MixReport) -> Value {
     })
 }
 
+/// One of the slowest requests by its trace.
+fn trace(trace: &weir_load::SlowTrace) -> Value {
+    json!({
+        "trace_id": trace.trace_id,
+        "latency_ns": trace.latency_ns,
+        "status": trace.status,
+        "request": trace.request,
+    })
+}
+
 /// Why requests failed.
 fn reason(reason: &weir_load::Reason) -> Value {
     json!({ "error": reason.outcome.name(), "words": reason.words, "count": reason.count })
@@ -181,36 +193,37 @@ fn remark(remark: &weir_load::Remark) -> Value {
 
 /// The points of a run; a point's latency is that of successes, and null where there was none in it.
 fn series(series: &Series) -> Value {
-    let points: Vec<_> = series
-        .timed()
-        .map(|(start_s, length_s, point)| {
-            let failed = |outcome: &Outcome| outcome.is_error() && point.counts.errors[*outcome as usize] > 0;
-            let errors: Map<_, _> = Outcome::ALL
-                .into_iter()
-                .filter(failed)
-                .map(|outcome| (outcome.name().to_owned(), json!(point.counts.errors[outcome as usize])))
-                .collect();
-            json!({
-                "start_s": start_s,
-                "length_s": length_s,
-                "requests": point.counts.requests,
-                "rate_per_s": point.counts.requests as f64 / length_s,
-                "successes": point.counts.successes(),
-                "successes_per_s": point.counts.successes() as f64 / length_s,
-                "success_rate": point.counts.success_rate(),
-                "unexpected": point.counts.unexpected,
-                "errors": errors,
-                "stopped": point.counts.stopped(),
-                "dropped": point.counts.dropped,
-                "bytes": point.counts.bytes,
-                "bytes_per_s": point.counts.bytes as f64 / length_s,
-                "connections": point.connections,
-                "generator_cpu_share": point.strain.cpu_share,
-                "latency_ns": point.summary.map_or(Value::Null, figures),
-            })
-        })
-        .collect();
+    let points: Vec<_> =
+        series.timed().map(|(start_s, length_s, point)| point_as_json(start_s, length_s, point)).collect();
     json!({ "interval_s": series.interval().as_secs_f64(), "merged": series.is_merged(), "points": points })
+}
+
+/// A point of a run, its begin and its length in seconds.
+pub(super) fn point_as_json(start_s: f64, length_s: f64, point: &weir_load::Point) -> Value {
+    let failed = |outcome: &Outcome| outcome.is_error() && point.counts.errors[*outcome as usize] > 0;
+    let errors: Map<_, _> = Outcome::ALL
+        .into_iter()
+        .filter(failed)
+        .map(|outcome| (outcome.name().to_owned(), json!(point.counts.errors[outcome as usize])))
+        .collect();
+    json!({
+        "start_s": start_s,
+        "length_s": length_s,
+        "requests": point.counts.requests,
+        "rate_per_s": point.counts.requests as f64 / length_s,
+        "successes": point.counts.successes(),
+        "successes_per_s": point.counts.successes() as f64 / length_s,
+        "success_rate": point.counts.success_rate(),
+        "unexpected": point.counts.unexpected,
+        "errors": errors,
+        "stopped": point.counts.stopped(),
+        "dropped": point.counts.dropped,
+        "bytes": point.counts.bytes,
+        "bytes_per_s": point.counts.bytes as f64 / length_s,
+        "connections": point.connections,
+        "generator_cpu_share": point.strain.cpu_share,
+        "latency_ns": point.summary.map_or(Value::Null, figures),
+    })
 }
 
 /// Pairs of a percentile and its value, null where the histogram is empty.

@@ -3,6 +3,7 @@
 use super::blocks::{blocks, top};
 use super::prometheus::Exporter;
 use super::screen::Colours;
+use super::stream::Stream;
 use std::io::IsTerminal;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -38,6 +39,8 @@ pub(crate) struct Watch {
     pub(crate) title: String,
     /// The exporter that gets the figures.
     pub(crate) exporter: Option<Exporter>,
+    /// What each interval is written to when it is over.
+    pub(crate) stream: Option<Stream>,
 }
 
 /// Runs a load, shows how far it is, and passes on the user's wish to end it.
@@ -65,6 +68,9 @@ pub(crate) fn watched(options: Options, stop: &Stop, watch: &Watch) -> Result<Lo
             let elapsed = begin.elapsed();
             if let Some(exporter) = &watch.exporter {
                 exporter.tick(control, elapsed);
+            }
+            if let Some(stream) = &watch.stream {
+                stream.tick(control, elapsed);
             }
             if terminal && elapsed >= next_draw {
                 next_draw = elapsed + DRAW_EVERY;

@@ -142,6 +142,11 @@ impl clap::Args for Given {
 }
 
 impl LoadArgs {
+    /// Connections open at a time, at most.
+    pub(super) fn connections(&self) -> u32 {
+        self.connections
+    }
+
     /// Seed of the random numbers.
     pub(super) fn seed(&self) -> u64 {
         self.seed

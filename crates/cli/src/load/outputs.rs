@@ -3,11 +3,12 @@
 use super::heading::Heading;
 use super::judge::Verdict;
 use super::prometheus::Exporter;
+use super::stream::{POINTS_MAX, Stream};
 use super::whole_file::{folder_of, replaced, write_whole};
 use anyhow::Context;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use weir_load::{LoadReport, Options, Sampling, Series};
 use weir_terminal::units::duration;
 use weir_wire::client::Outcome;
@@ -24,12 +25,25 @@ pub(crate) struct OutputArgs {
     /// Write an HTML page with plots, which loads nothing from other places
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
+    /// Write the distribution of the latencies as HdrHistogram does (.hgrm, in milliseconds)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    hgrm: Option<PathBuf>,
+    /// Write the latencies of each interval as a log of HdrHistogram (in nanoseconds)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    hdr_log: Option<PathBuf>,
+    /// Write each interval when it is over as a line of JSON, to a file or to standard output (-); the report then goes
+    /// to standard error
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    ndjson: Option<PathBuf>,
     /// Write the figures for Prometheus to this file each second (node_exporter's textfile collector)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     prometheus: Option<PathBuf>,
     /// Serve metrics to Prometheus at this address while the load runs: 127.0.0.1:9464
     #[arg(long, value_name = "ADDR", help_heading = "Output")]
     prometheus_listen: Option<SocketAddr>,
+    /// Send the figures each second to a server of Prometheus that takes remote writes: http://HOST:9090/api/v1/write
+    #[arg(long, value_name = "URL", help_heading = "Output")]
+    prometheus_push: Option<String>,
 }
 
 impl OutputArgs {
@@ -38,13 +52,18 @@ impl OutputArgs {
         if let Some(interval) = self.interval {
             options.sampling = Sampling { interval, ..options.sampling };
         }
+        if self.ndjson.is_some() {
+            options.sampling = Sampling { points_max: POINTS_MAX, ..options.sampling };
+        }
     }
 
     /// The files that will be written when the run is over.
     fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let html = ("--html", self.html.as_deref());
+        let hdr = [("--hgrm", self.hgrm.as_deref()), ("--hdr-log", self.hdr_log.as_deref())];
         [("--csv", self.csv.as_deref()), html, ("--prometheus", self.prometheus.as_deref())]
             .into_iter()
+            .chain(hdr)
             .filter_map(|(name, file)| Some((name, file?)))
     }
 
@@ -75,7 +94,17 @@ impl OutputArgs {
 
     /// The exporter that gets the figures while the load runs.
     pub(super) fn exporter(&self, url: &str) -> anyhow::Result<Option<Exporter>> {
-        Exporter::new(self.prometheus.clone(), self.prometheus_listen, url)
+        Exporter::new(self.prometheus.clone(), self.prometheus_listen, self.prometheus_push.as_deref(), url)
+    }
+
+    /// What each interval is written to when it is over.
+    pub(super) fn stream(&self) -> anyhow::Result<Option<Stream>> {
+        self.ndjson.as_deref().map(Stream::new).transpose()
+    }
+
+    /// Whether standard output is the stream's.
+    pub(super) fn streams_to_stdout(&self) -> bool {
+        self.ndjson.as_deref() == Some(Path::new("-"))
     }
 
     /// Writes what is written when the run is over.
@@ -88,6 +117,15 @@ impl OutputArgs {
         if let Some(file) = &self.csv {
             write_whole(file, &csv(&report.series))
                 .with_context(|| format!("--csv: cannot write {}", file.display()))?;
+        }
+        if let Some(file) = &self.hgrm {
+            write_whole(file, &super::hdr::hgrm(&report.latency))
+                .with_context(|| format!("--hgrm: cannot write {}", file.display()))?;
+        }
+        if let Some(file) = &self.hdr_log {
+            super::hdr::log(report, SystemTime::now())
+                .and_then(|text| write_whole(file, &text))
+                .with_context(|| format!("--hdr-log: cannot write {}", file.display()))?;
         }
         if let Some(file) = &self.html {
             write_whole(file, &weir_report::load_html(&super::page::page(report, heading, verdict)))

@@ -53,9 +53,16 @@ pub(super) fn page(report: &LoadReport, heading: &Heading, verdict: Option<&Verd
             generator.late,
             super::screen::punctuality(&report.schedule_lag).map_or(String::new(), |words| format!("; {words}"))
         ),
+        at_fault: super::fault::words(report).unwrap_or_default(),
+        slow_traces: traces(report),
         warnings: report.warnings.clone(),
         ..Loaded::default()
     }
+}
+
+/// The slowest requests by their traces.
+fn traces(report: &LoadReport) -> Vec<String> {
+    report.slow_traces.iter().flatten().map(|trace| super::screen::trace_in_words(trace).trim().to_owned()).collect()
 }
 
 /// (share that is slower, latency), down to the share of one request.

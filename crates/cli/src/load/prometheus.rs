@@ -1,9 +1,10 @@
 //! The figures of a run for Prometheus, in the text exposition format 0.0.4: in a file, or over HTTP while it runs.
 
+use super::remote_write::RemoteWrite;
 use super::whole_file::write_whole;
 use crate::metrics_endpoint;
 use anyhow::Context;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,20 +28,29 @@ pub(crate) struct Exporter {
     file: Option<PathBuf>,
     /// What is answered over HTTP, and who answers.
     answer: Option<(Endpoint, Arc<Mutex<String>>)>,
+    /// What sends them to a server of Prometheus; none once it has ended.
+    push: RefCell<Option<RemoteWrite>>,
     url: String,
     next: Cell<Duration>,
     complained: Cell<bool>,
 }
 
 impl Exporter {
-    /// An exporter to a file, and to scrapers that ask at an address; `None` if neither is wanted.
-    pub(super) fn new(file: Option<PathBuf>, listen: Option<SocketAddr>, url: &str) -> anyhow::Result<Option<Self>> {
-        if file.is_none() && listen.is_none() {
+    /// An exporter to a file, to scrapers that ask at an address, and to a server that takes remote writes; `None` if
+    /// none of them is wanted.
+    pub(super) fn new(
+        file: Option<PathBuf>,
+        listen: Option<SocketAddr>,
+        push: Option<&str>,
+        url: &str,
+    ) -> anyhow::Result<Option<Self>> {
+        if file.is_none() && listen.is_none() && push.is_none() {
             return Ok(None);
         }
+        let push = RefCell::new(push.map(RemoteWrite::start).transpose()?);
         let answer = listen.map(answering).transpose()?;
         let url = weir_terminal::privacy::without_query(url);
-        Ok(Some(Self { file, answer, url: url.clone(), next: Cell::default(), complained: Cell::default() }))
+        Ok(Some(Self { file, answer, push, url: url.clone(), next: Cell::default(), complained: Cell::default() }))
     }
 
     /// Brings the figures up to date, if it is time.
@@ -51,6 +61,9 @@ impl Exporter {
         self.next.set(elapsed + EVERY);
         let connections = control.connections();
         let text = control.look(|series| exposition(&self.url, &series.counts(), series.whole(), connections));
+        if let Some(push) = &*self.push.borrow() {
+            push.send(&text);
+        }
         // A write that fails now may succeed later; at the end it is an error.
         if let Err(error) = self.tell(text)
             && !self.complained.replace(true)
@@ -61,7 +74,9 @@ impl Exporter {
 
     /// Tells the figures of the whole run.
     pub(super) fn finish(&self, report: &LoadReport) -> anyhow::Result<()> {
-        self.tell(exposition(&self.url, &report.series.counts(), &report.latency, 0))
+        let text = exposition(&self.url, &report.series.counts(), &report.latency, 0);
+        let pushed = self.push.take().map_or(Ok(()), |push| push.finish(&text));
+        self.tell(text).and(pushed)
     }
 
     fn tell(&self, text: String) -> anyhow::Result<()> {

@@ -5,7 +5,8 @@ use super::heading::Heading;
 use super::json::as_json;
 use super::live::{Watch, watched};
 use super::usage::Usage;
-use super::{fileset, find_max, json, judge, screen};
+use super::{beside, fileset, find_max, json, judge, screen};
+use anyhow::anyhow;
 use std::process::ExitCode;
 use weir_load::LoadError;
 use weir_record::into_run;
@@ -28,6 +29,9 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.make_fileset.is_empty() {
         return fileset::make(args);
     }
+    if !args.compare.is_empty() {
+        return beside::run(args);
+    }
     if args.find_max.wanted() {
         let url = args.url.as_deref();
         return find_max::run(&args.find_max, &args.judge, &args.load, url, &args.outputs, args.json, args.quiet);
@@ -37,10 +41,15 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
         args.judge.apply(&mut options);
         options.check()?;
         args.outputs.check()?;
-        Ok(options)
+        if args.json && args.outputs.streams_to_stdout() {
+            return Err(
+                anyhow!("--ndjson -: standard output takes one of them; write --ndjson FILE with --json").into()
+            );
+        }
+        Ok((options, args.outputs.stream()?))
     });
-    let options = match options {
-        Ok(options) => options,
+    let (options, stream) = match options {
+        Ok(made) => made,
         Err(Usage(error)) => {
             eprintln!("weir load: {}", weir_terminal::output::causes(&error));
             return Ok(ExitCode::from(2));
@@ -50,7 +59,7 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals()?;
     let title = format!("{}  {}", heading.url, heading.manner);
     let exporter = args.outputs.exporter(&heading.url)?;
-    let watch = Watch { quiet: args.quiet, verbose: args.verbose, title, exporter };
+    let watch = Watch { quiet: args.quiet, verbose: args.verbose, title, exporter, stream };
     let report = match &args.run {
         Some(directory) => into_run(options, &Run::create(directory)?, |options| watched(options, &stop, &watch))?,
         None => watched(options, &stop, &watch)?,
@@ -58,13 +67,22 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(exporter) = &watch.exporter {
         exporter.finish(&report)?;
     }
+    if let Some(stream) = &watch.stream {
+        stream.finish(&report.series)?;
+    }
     let verdict = args.judge.verdict(&report);
     args.outputs.write(&report, &heading, verdict.as_ref())?;
     if args.json {
         weir_terminal::output::print(&format!("{:#}\n", as_json(&report, &heading, verdict.as_ref())))?;
     } else {
-        let colours = screen::Colours::of_stdout();
-        weir_terminal::output::print(&screen::text(&report, &heading, verdict.as_ref(), args.verbose, colours))?;
+        let to_stderr = args.outputs.streams_to_stdout();
+        let colours = if to_stderr { screen::Colours::of_stderr() } else { screen::Colours::of_stdout() };
+        let text = screen::text(&report, &heading, verdict.as_ref(), args.verbose, colours);
+        if to_stderr {
+            eprint!("{text}");
+        } else {
+            weir_terminal::output::print(&text)?;
+        }
     }
     Ok(judge::exit_code(&report, verdict.as_ref()))
 }

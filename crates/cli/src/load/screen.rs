@@ -69,6 +69,7 @@ pub(super) fn text(
         .and_then(|()| write_counts(&mut screen, report, verdict, colours))
         .and_then(|()| write_course(&mut screen, report, heading, colours))
         .and_then(|()| write_times(&mut screen, report, colours))
+        .and_then(|()| write_traces(&mut screen, report))
         .and_then(|()| write_generator(&mut screen, report, heading, calls, colours));
     screen
 }
@@ -214,6 +215,19 @@ fn write_times(screen: &mut String, report: &LoadReport, colours: Colours) -> st
     picture(screen, &report.latency)
 }
 
+/// The traces of the slowest requests.
+fn write_traces(screen: &mut String, report: &LoadReport) -> std::fmt::Result {
+    let Some(traces) = report.slow_traces.as_ref().filter(|traces| !traces.is_empty()) else { return Ok(()) };
+    writeln!(screen, "\n  slowest traces")?;
+    traces.iter().try_for_each(|trace| writeln!(screen, "  {}", trace_in_words(trace)))
+}
+
+/// One of the slowest requests by its trace.
+pub(super) fn trace_in_words(trace: &weir_load::SlowTrace) -> String {
+    let latency = nanoseconds(trace.latency_ns as f64);
+    format!("{latency:>9}  {}  {} {}", trace.trace_id, trace.status, trace.request.as_deref().unwrap_or_default())
+}
+
 /// How the generator fared, and what is to be known before the figures are believed.
 fn write_generator(
     screen: &mut String,
@@ -233,9 +247,13 @@ fn write_generator(
     if heading.rate_wanted_per_s.is_some() {
         write!(screen, ", {} arrivals late", grouped(generator.late))?;
     }
-    writeln!(screen)?;
+    let each_ns = super::fault::cpu_ns_per_request(report);
+    writeln!(screen, ", {} of CPU a request", nanoseconds(each_ns).trim())?;
     if let Some(words) = punctuality(&report.schedule_lag) {
         writeln!(screen, "  schedule   {words}")?;
+    }
+    if let Some(words) = super::fault::words(report) {
+        writeln!(screen, "  at fault   {words}")?;
     }
     if calls && report.requests > 0 {
         let each = |count: u64| count as f64 / report.requests as f64;

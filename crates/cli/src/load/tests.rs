@@ -50,7 +50,7 @@ fn mistakes_are_explained() {
 }
 
 /// The keys of the JSON.
-const KEYS: [&str; 46] = [
+const KEYS: [&str; 47] = [
     "ok",
     "success_rate",
     "successes",
@@ -82,6 +82,7 @@ const KEYS: [&str; 46] = [
     "connect_ns",
     "generator",
     "fairness",
+    "slow_traces",
     "reconnects",
     "series",
     "sessions",

@@ -29,13 +29,17 @@ const REQUEST: &[&str] = &[
     "bearer",
     "cookie",
     "cookie_jar",
+    "traceparent",
     "replay",
 ];
 const CROWD: &[&str] = &["flash_crowd", "client_requests", "client_pause", "hot_files"];
 const MIX: &[&str] = &["mix", "directory_zipf"];
 const FILE_SET: &[&str] = &["directories", "files", "fileset_seed"];
 const SLOW: &[&str] = &["client", "limit_read", "limit_write", "latency", "patience"];
-const OUTPUT: &[&str] = &["interval", "csv", "html", "prometheus", "prometheus_listen"];
+const OUTPUT: &[&str] = &["csv", "html"];
+/// What only a single run has.
+const OUTPUT_OF_RUN: &[&str] =
+    &["interval", "hgrm", "hdr_log", "ndjson", "prometheus", "prometheus_listen", "prometheus_push"];
 /// The server that is recorded.
 const TARGET: &[&str] = &["port", "pid", "comm", "unit", "container", "cgroup"];
 /// A recording that goes on for ever.
@@ -98,12 +102,24 @@ fn is_plain(matches: &ArgMatches) -> bool {
 }
 
 fn is_closed_loop(matches: &ArgMatches) -> bool {
-    let open = ["rate", "steps", "ramp", "bursts", "replay", "flash_crowd", "find_max", "make_fileset", "recorded"];
+    let open =
+        ["rate", "steps", "ramp", "bursts", "replay", "flash_crowd", "find_max", "compare", "make_fileset", "recorded"];
     given(matches, "url") && !any_given(matches, &open)
 }
 
 fn has_nothing_random(matches: &ArgMatches) -> bool {
-    let random = ["poisson", "urls", "sessions", "patience", "mix", "find_max", "make_fileset", "recorded"];
+    let random = [
+        "poisson",
+        "traceparent",
+        "compare",
+        "urls",
+        "sessions",
+        "patience",
+        "mix",
+        "find_max",
+        "make_fileset",
+        "recorded",
+    ];
     given(matches, "url") && !any_given(matches, &random)
 }
 
@@ -132,12 +148,12 @@ const POISSON_WORDS: &str =
 const RANDOM_WORDS: &str =
     "nothing is drawn at random here; add --poisson, --urls, --sessions, --mix or --patience, or leave it out";
 
-const OF_LOAD: [Mode; 6] = [
+const OF_LOAD: [Mode; 7] = [
     Mode {
         example: "load --make-fileset surge d",
         is_on: |matches| given(matches, "make_fileset"),
         idle: &[
-            &["url", "run", "verbose", "duration", "seed", "queue", "find_max", "slo", "ok", "from_rate"],
+            &["url", "run", "verbose", "duration", "seed", "queue", "find_max", "compare", "slo", "ok", "from_rate"],
             DRIVE,
             WHEN,
             REQUEST,
@@ -146,6 +162,7 @@ const OF_LOAD: [Mode; 6] = [
             REACH,
             SLOW,
             OUTPUT,
+            OUTPUT_OF_RUN,
             MIX,
             CROWD,
         ],
@@ -157,9 +174,29 @@ const OF_LOAD: [Mode; 6] = [
         idle: &[
             &["rate", "requests", "steps", "ramp", "bursts", "speed", "poisson", "pipeline"],
             CROWD,
-            &["run", "verbose", "interval", "prometheus", "prometheus_listen"],
+            &["run", "verbose"],
+            OUTPUT_OF_RUN,
         ],
         words: "a search (--find-max) sets its rates and trials itself and shows no single run; leave it out",
+    },
+    Mode {
+        example: "load --compare a b http://h/",
+        is_on: |matches| given(matches, "compare"),
+        idle: &[
+            &["run", "verbose", "quiet", "rate", "queue", "find_max", "from_rate", "slo", "ok", "csv"],
+            &["no_keepalive", "pipeline", "http2", "streams", "threads", "cpu", "io", "timeout"],
+            WHEN,
+            REQUEST,
+            TLS,
+            TRUST,
+            REACH,
+            SLOW,
+            OUTPUT_OF_RUN,
+            MIX,
+            CROWD,
+            FILE_SET,
+        ],
+        words: "a comparison (--compare) has its own load; leave it out, or write it into weir compare --load",
     },
     Mode { example: "load http://h/", is_on: is_plain, idle: &[TLS], words: PLAIN_WORDS },
     Mode { example: "load http://h/", is_on: is_closed_loop, idle: &[&["queue"]], words: CLOSED_WORDS },
@@ -288,9 +325,22 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage {
         path: &["load"],
         options: &[
-            &["url", "make_fileset", "run", "json", "quiet", "verbose", "find_max", "slo", "ok", "from_rate"],
+            &[
+                "url",
+                "make_fileset",
+                "run",
+                "json",
+                "quiet",
+                "verbose",
+                "find_max",
+                "slo",
+                "ok",
+                "from_rate",
+                "compare",
+            ],
             &["rate", "duration", "seed", "queue"],
             OUTPUT,
+            OUTPUT_OF_RUN,
             DRIVE,
             WHEN,
             REQUEST,

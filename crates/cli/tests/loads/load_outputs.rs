@@ -40,11 +40,18 @@ fn files_hold_what_the_report_says() {
     let server = server();
     let folder = tempfile::tempdir().expect("a directory");
     let (csv, metrics) = (folder.path().join("times.csv"), folder.path().join("weir.prom"));
+    let [hgrm, hdr_log, ndjson] = ["a.hgrm", "a.hlog", "a.ndjson"].map(|name| folder.path().join(name));
     let output = weir()
         .args(["load", "--rate", "400", "-d", "1s", "--interval", "200ms", "--json", "--csv"])
         .arg(&csv)
         .arg("--prometheus")
         .arg(&metrics)
+        .arg("--hgrm")
+        .arg(&hgrm)
+        .arg("--hdr-log")
+        .arg(&hdr_log)
+        .arg("--ndjson")
+        .arg(&ndjson)
         .arg(server.url("/?secret=1"))
         .output()
         .expect("it runs");
@@ -71,7 +78,127 @@ fn files_hold_what_the_report_says() {
     );
     assert!(!metrics.contains("secret"), "a query may hold secrets");
     let left: Vec<_> = std::fs::read_dir(folder.path()).expect("the directory").flatten().collect();
-    assert_eq!(left.len(), 2, "nothing is left behind: {left:?}");
+    assert_eq!(left.len(), 5, "nothing is left behind: {left:?}");
+    let lines = std::fs::read_to_string(&ndjson).expect("the stream");
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
+    assert_eq!(lines.len(), points.len());
+    let rounded = |point: &Value| {
+        let mut point = point.clone();
+        for name in ["start_s", "length_s", "rate_per_s", "successes_per_s", "bytes_per_s"] {
+            point[name] = ((point[name].as_f64().expect(name) * 1e3).round() / 1e3).into();
+        }
+        point
+    };
+    assert_eq!(lines.iter().map(rounded).collect::<Vec<_>>(), points.iter().map(rounded).collect::<Vec<_>>());
+    let successes = report["successes"].as_u64().expect("a number");
+    let hgrm = std::fs::read_to_string(&hgrm).expect("the distribution");
+    assert!(hgrm.contains(&format!("Total count    = {successes:12}]")), "{hgrm}");
+    assert_eq!(counts_of_log(&hdr_log).iter().sum::<u64>(), successes);
+    assert_eq!(counts_of_log(&hdr_log).len(), points.len());
+}
+
+/// A decoder of HdrHistogram's log and its encoding V2 that shares nothing with ours: the values of each interval.
+const DECODER: &str = r##"
+import base64, struct, sys, zlib
+
+def counts(data):
+    at = 0
+    while at < len(data):
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte if shift == 56 else byte & 0x7f) << shift
+            shift += 7
+            if byte < 0x80 or shift == 63:
+                break
+        value = (value >> 1) ^ -(value & 1)
+        if value > 0:
+            yield value
+
+lines = [line for line in open(sys.argv[1]) if not line.startswith("#")]
+assert lines[0].startswith('"StartTimestamp"'), lines[0]
+for line in lines[1:]:
+    start, length, most, encoded = line.split(",")
+    float(start), float(length), float(most)
+    data = base64.b64decode(encoded.strip(), validate=True)
+    cookie, size = struct.unpack(">II", data[:8])
+    assert cookie == 0x1C849314 and size == len(data) - 8, (hex(cookie), size)
+    data = zlib.decompress(data[8:])
+    cookie, size, offset, digits, low, high, ratio = struct.unpack(">IIIIQQd", data[:40])
+    assert (cookie, size, offset, digits, low, ratio) == (0x1C849313, len(data) - 40, 0, 3, 1, 1.0)
+    print(sum(counts(data[40:])))
+"##;
+
+fn counts_of_log(log: &std::path::Path) -> Vec<u64> {
+    let output = Command::new("python3").args(["-c", DECODER]).arg(log).output().expect("python3 is there");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().map(|line| line.parse().expect("a number")).collect()
+}
+
+#[test]
+fn intervals_are_streamed_while_the_load_runs() {
+    let _turn = alone();
+    let server = server();
+    let mut load = Ended(
+        weir()
+            .args(["load", "-q", "--rate", "300", "-d", "30s", "--interval", "100ms", "--ndjson", "-"])
+            .arg(server.url("/"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts"),
+    );
+    let mut stdout = std::io::BufReader::new(load.0.stdout.take().expect("piped"));
+    let mut first = String::new();
+    std::io::BufRead::read_line(&mut stdout, &mut first).expect("a line");
+    assert!(load.0.try_wait().expect("a child").is_none(), "the first line comes before the end: {first}");
+    interrupt(&load.0);
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).expect("the other lines");
+    let sum: u64 = [first.as_str()]
+        .into_iter()
+        .chain(rest.lines())
+        .map(|line| {
+            let point: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            point["requests"].as_u64().expect("a number")
+        })
+        .sum();
+    let mut report = String::new();
+    load.0.stderr.take().expect("piped").read_to_string(&mut report).expect("the report");
+    let told = report.lines().find(|line| line.starts_with("  requests ")).unwrap_or_else(|| panic!("{report}"));
+    let told = told.split_whitespace().nth(1).expect("a number").replace(',', "");
+    assert_eq!(sum.to_string(), told, "{report}");
+    let refused = weir().args(["load", "--json", "--ndjson", "-", "http://127.0.0.1:9/"]).output().expect("it runs");
+    assert_eq!(refused.status.code(), Some(2), "{}", String::from_utf8_lossy(&refused.stderr));
+}
+
+#[test]
+fn the_report_says_who_is_at_fault() {
+    let _turn = alone();
+    let server = Faulty::new("slow-handler").args(["--ms", "20", "--sleep"]).start().expect("it starts");
+    let folder = tempfile::tempdir().expect("a directory");
+    let page = folder.path().join("report.html");
+    let load = |arguments: &[&str]| {
+        let output = weir().args(["load", "-q", "-n", "20"]).args(arguments).arg(server.url("/slow")).output();
+        String::from_utf8(output.expect("it runs").stdout).expect("text")
+    };
+    let text = load(&["--html", &page.to_string_lossy()]);
+    let line = text.lines().find(|line| line.starts_with("  at fault   ")).unwrap_or_else(|| panic!("{text}"));
+    let words = line.trim_start_matches("  at fault   ");
+    assert!(words.contains(" of the slowest 1 % (2") && words.contains(": late "), "{line}");
+    assert!(text.lines().any(|line| line.starts_with("  generator ") && line.ends_with(" of CPU a request")), "{text}");
+    let page = std::fs::read_to_string(&page).expect("the page").replace("&#39;", "'").replace('\u{a0}', " ");
+    assert!(page.contains(words), "{words}");
+    let report: Value = serde_json::from_str(&load(&["--json"])).expect("JSON");
+    let slowest = &report["generator"]["slowest"];
+    let [own, latency, unread, late] =
+        ["own_ns", "latency_ns", "unread_ns", "late_ns"].map(|name| slowest[name].as_f64().expect(name));
+    assert!(
+        latency > 20e6 && (own - unread - late).abs() < 1.0 && slowest["known"] == slowest["requests"],
+        "{slowest}"
+    );
+    assert!(slowest["culprit"].is_string() && slowest["cpu_ns_per_request"].as_f64() > Some(0.0), "{slowest}");
 }
 
 #[test]
@@ -126,6 +253,59 @@ fn prometheus_is_answered_while_the_load_runs() {
     interrupt(&load);
     assert!(load.wait().expect("it ends").success());
     assert!(seen.len() == 3 && seen[2] > 100, "{seen:?}");
+}
+
+#[test]
+fn prometheus_takes_what_is_pushed() {
+    let _turn = alone();
+    if weir_testkit::require::program("prometheus").is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a directory");
+    let port = weir_testkit::free_port();
+    std::fs::write(folder.path().join("prometheus.yml"), "").expect("a file");
+    let _prometheus = Ended(
+        Command::new("prometheus")
+            .arg(format!("--config.file={}", folder.path().join("prometheus.yml").display()))
+            .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .arg("--web.enable-remote-write-receiver")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts"),
+    );
+    let ask = |target: &str| {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        std::io::Write::write_all(&mut stream, format!("GET {target} HTTP/1.0\r\n\r\n").as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        answer.split_once("\r\n\r\n").filter(|(head, _)| head.contains(" 200 ")).map(|(_, body)| body.to_owned())
+    };
+    let begin = Instant::now();
+    while ask("/-/ready").is_none() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "prometheus is not ready");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let server = server();
+    let push = format!("http://127.0.0.1:{port}/api/v1/write");
+    let load = |push: &str| {
+        let mut command = weir();
+        command.args(["load", "-q", "-n", "120", "--json", "--prometheus-push", push]).arg(server.url("/"));
+        command.output().expect("it runs")
+    };
+    let output = load(&push);
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    for (series, value) in [("weir_load_requests_total", "120"), ("weir_load_latency_seconds_count", "120")] {
+        let answer = ask(&format!("/api/v1/query?query={series}")).expect("an answer");
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        let result = &answer["data"]["result"][0];
+        assert_eq!((&result["value"][1], &result["metric"]["job"]), (&value.into(), &"weir-load".into()), "{answer}");
+        assert_eq!(result["metric"]["url"], server.url("/"), "{answer}");
+    }
+    let refused = load(&push.replace("/write", "/nothing"));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("--prometheus-push") && said.contains("404"), "{said}");
 }
 
 fn interrupt(child: &Child) {

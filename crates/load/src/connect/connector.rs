@@ -1,6 +1,7 @@
 //! What a loop's connections share: the kernel, the slots, and how many may be open.
 
 use crate::connect::kernel::Kernel;
+use crate::connect::spread::Spread;
 
 /// How soon a connection that could not be made is tried again.
 pub(crate) const REOPEN_NS: u64 = 10_000_000;
@@ -22,12 +23,12 @@ pub(crate) struct Connector {
     pub(crate) lane: u32,
     /// Until when no connection is opened, because this host has run out of something.
     pub(crate) hold_until_ns: u64,
-    /// Which of each host's addresses is in use.
-    pub(crate) addresses: Vec<usize>,
+    /// Which of each host's addresses connections go to.
+    pub(crate) addresses: Vec<Spread>,
 }
 
 impl Connector {
-    pub(crate) fn new(kernel: Kernel, slots: u32, live_max: u32, lane: u32, hosts: usize) -> Self {
+    pub(crate) fn new(kernel: Kernel, slots: u32, live_max: u32, lane: u32, addresses: Vec<Spread>) -> Self {
         Self {
             kernel,
             free: (0..slots).rev().collect(),
@@ -36,7 +37,7 @@ impl Connector {
             numbered: 0,
             lane,
             hold_until_ns: 0,
-            addresses: vec![0; hosts],
+            addresses,
         }
     }
 

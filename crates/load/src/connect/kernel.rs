@@ -227,6 +227,18 @@ impl Kernel {
         usize::try_from(bytes).unwrap_or(0)
     }
 
+    /// How long ago a socket last received something, within the kernel's tick; `None` where it is none of TCP.
+    pub(crate) fn came_ago_ns(&mut self, fd: RawFd) -> Option<u64> {
+        self.calls.other += 1;
+        // The beginning of `tcp_info` up to `tcpi_last_data_recv`, which stands behind 8 bytes and 11 words.
+        let mut info = [0u32; 14];
+        let mut length = size_of_val(&info) as libc::socklen_t;
+        let value = info.as_mut_ptr().cast();
+        // SAFETY: `info` and `length` outlive the call and the length is that of `info`.
+        checked(unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, value, &raw mut length) }).ok()?;
+        (length as usize == size_of_val(&info)).then(|| u64::from(info[13]) * 1_000_000)
+    }
+
     /// The error that a socket is in, if it is.
     pub(crate) fn socket_error(&mut self, fd: RawFd) -> Option<io::Error> {
         self.calls.other += 1;

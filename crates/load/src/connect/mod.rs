@@ -7,5 +7,6 @@ pub(crate) mod kernel;
 pub(crate) mod read_ahead;
 pub(crate) mod route;
 pub(crate) mod session_store;
+pub(crate) mod spread;
 pub(crate) mod stream;
 pub(crate) mod trust;

@@ -11,7 +11,9 @@ pub(crate) mod remarks;
 pub(crate) mod series;
 pub(crate) mod sessions;
 pub(crate) mod slices;
+pub(crate) mod slowest;
 pub(crate) mod tally;
+pub(crate) mod traced;
 
 pub use calls::Calls;
 pub use clients::Fairness;
@@ -22,4 +24,6 @@ pub use reasons::Reason;
 pub use remarks::Remark;
 pub use series::{Counts, Point, Sampling, Series, Strain};
 pub use sessions::SessionReport;
+pub use slowest::Slowest;
 pub use tally::Handshakes;
+pub use traced::SlowTrace;

@@ -8,6 +8,8 @@ use crate::counts::reasons::Reasons;
 use crate::counts::remarks::{CodeCounts, OddityCounts};
 use crate::counts::series::Counts;
 use crate::counts::sessions::SessionTally;
+use crate::counts::slowest::SlowTally;
+use crate::counts::traced::TraceTally;
 use crate::requests::{STATUS_CODES, Statuses};
 use weir_wire::client::Outcome;
 
@@ -50,6 +52,10 @@ pub(crate) struct Tally {
     pub(crate) unexpected_latency: Histogram,
     pub(crate) failure_time: Histogram,
     pub(crate) connect: Histogram,
+    /// What the slow ones spent in the generator.
+    pub(crate) slow: SlowTally,
+    /// The traces of the slowest, where requests say of which they are.
+    pub(crate) traces: Option<Box<TraceTally>>,
     /// How long after its time each arrival was taken up: sent, or queued where no connection was free.
     pub(crate) schedule_lag: Histogram,
     pub(crate) calls: Calls,
@@ -117,6 +123,8 @@ impl Tally {
             unexpected_latency: histogram(),
             failure_time: histogram(),
             connect: histogram(),
+            slow: SlowTally::new(),
+            traces: None,
             schedule_lag: histogram(),
             calls: Calls::default(),
             streams_allowed: u32::MAX,
@@ -266,6 +274,10 @@ impl Tally {
         self.goaways.merge(&other.goaways);
         self.mix.merge(&other.mix);
         self.clients.merge(&other.clients);
+        self.slow.merge(&other.slow);
+        if let Some(more) = &other.traces {
+            self.traces.get_or_insert_with(|| Box::new(TraceTally::new(0, 0))).merge(more);
+        }
         if let Some(more) = &other.sessions {
             self.sessions.get_or_insert_with(SessionTally::new).merge(more);
         }

@@ -33,7 +33,7 @@ where
         connection.number = u64::from(self.connector.lane) << 40 | of_lane;
         connection.client = self.tally.clients.enter(number);
         connection.host = host;
-        connection.address = self.connector.addresses[host as usize];
+        connection.address = self.connector.addresses[host as usize].next();
         connection.encrypted = self.plan.hosts[host as usize].route.tls.is_some();
         connection.connect_start_ns = self.now_ns;
         connection.responses = 0;
@@ -84,6 +84,7 @@ where
     fn connected(&mut self, slot: usize) {
         let host = &self.plan.hosts[self.connections[slot].host as usize];
         host.reached.store(true, Ordering::Relaxed);
+        host.reached_at[self.connections[slot].address].store(true, Ordering::Relaxed);
         let route = &host.route;
         if route.is_plain() {
             return self.made(slot);
@@ -146,7 +147,7 @@ where
         });
     }
 
-    /// A connection could not be made: with the next of the host's addresses if none ever was, else it counts.
+    /// A connection could not be made: with another of the host's addresses if none ever was to this one, else it counts.
     pub(crate) fn connect_failed(&mut self, slot: usize, error: io::Error) {
         self.now_ns = monotonic_ns();
         self.tell_connection(slot, true);
@@ -158,7 +159,12 @@ where
             self.connector.hold_until_ns = self.now_ns + REOPEN_NS;
         }
         let was_there = outcome == Outcome::Reset && to.route.proxy.is_none();
-        if outcome.is_ours() || was_there || to.reached.load(Ordering::Relaxed) {
+        let is_new = !was_there && !outcome.is_ours() && !to.reached_at[address].load(Ordering::Relaxed);
+        let goes_on = is_new && self.connector.addresses[host].leave_out(address);
+        if is_new {
+            to.leave_out(address, &error);
+        }
+        if !goes_on && (!is_new || to.reached.load(Ordering::Relaxed)) {
             let says_more = outcome.is_ours() || outcome == Outcome::ConnectFailed;
             let words = says_more.then(|| error.to_string());
             self.not_made(slot, outcome, words.as_deref());
@@ -168,9 +174,7 @@ where
         }
         let purpose = self.take_purpose(slot);
         self.close(slot);
-        if address + 1 < to.route.endpoints.len() {
-            let in_use = &mut self.connector.addresses[host];
-            *in_use = (*in_use).max(address + 1);
+        if goes_on {
             return self.open(purpose);
         }
         self.fatal = Some(to.route.unreachable(address, error));

@@ -99,6 +99,8 @@ where
     /// Looks at everything that no event tells of.
     fn sweep(&mut self) {
         let now_ns = self.now_ns;
+        let successes = self.tally.successes();
+        self.tally.slow.relax(successes);
         self.slices.hand_out(&mut self.tally, self.connector.live, now_ns);
         let patience_ns = self.plan.timeout_ns.min(self.plan.connect_timeout_ns);
         self.scheduler.next_sweep_ns = (now_ns + SWEEP_NS.min(patience_ns / 10 + 1)).min(self.slices.next_ns());

@@ -10,6 +10,7 @@ mod driving;
 mod events;
 pub(crate) mod protocol;
 pub(crate) mod sessions;
+pub(crate) mod slowest;
 pub(crate) mod stage;
 pub(crate) mod state;
 mod unread;

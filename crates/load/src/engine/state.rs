@@ -4,14 +4,16 @@ use crate::LoadError;
 use crate::connect::connection::Connection;
 use crate::connect::connector::Connector;
 use crate::connect::kernel::{Kernel, monotonic_ns};
+use crate::connect::spread::Spread;
 use crate::counts::clients::Clients;
 use crate::counts::slices::Slices;
 use crate::counts::tally::{Published, Tally};
+use crate::counts::traced::TraceTally;
 use crate::engine::events::Events;
 use crate::engine::unread::Unread;
 use crate::options::control::Control;
 use crate::plan::chooser::Chooser;
-use crate::plan::run_plan::{Plan, Share};
+use crate::plan::run_plan::{Host, Plan, Share};
 use crate::schedule::scheduler::Scheduler;
 
 /// What one read takes at most.
@@ -73,11 +75,13 @@ impl<'a, V: Version> Engine<'a, V> {
         kernel.receive_buffer = room.receive_buffer;
         let http = http(&kernel)?;
         let clients = Clients::new(plan.sources, room.places_are_clients.then_some(share.connections));
+        let spread = |host: &Host| Spread::new(&host.route.endpoints, share.lane);
+        let addresses = plan.hosts.iter().map(spread).collect();
         Ok(Self {
             plan,
             control,
             scheduler: Scheduler::new(share.arrivals, share.queue, share.limit, share.end_ns, plan.timeout_ns),
-            connector: Connector::new(kernel, room.slots, share.connections, share.lane, plan.hosts.len()),
+            connector: Connector::new(kernel, room.slots, share.connections, share.lane, addresses),
             connections: (0..room.slots).map(|_| Connection::new(connection())).collect(),
             http,
             chooser: share.chooser,
@@ -86,7 +90,7 @@ impl<'a, V: Version> Engine<'a, V> {
             published: Published::default(),
             fatal: None,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
-            tally: Tally { clients, ..Tally::new(plan.expected.clone()) },
+            tally: tally(plan, clients, share.lane),
             events: Events::new(share.events, share.observer, share.lane),
             slices: share.slices,
         })
@@ -96,4 +100,13 @@ impl<'a, V: Version> Engine<'a, V> {
     pub(crate) fn publish(&mut self) {
         self.control.add(&mut self.published, self.tally.published(self.connector.live));
     }
+}
+
+/// The counts that a loop begins with.
+fn tally(plan: &Plan, clients: Clients, lane: u32) -> Tally {
+    let mut tally = Tally { clients, ..Tally::new(plan.expected.clone()) };
+    tally.traces = plan.traces.map(|seed| Box::new(TraceTally::new(seed, lane)));
+    // The slowest are listed by their traces, so that none is passed over.
+    tally.slow.all = tally.traces.is_some();
+    tally
 }

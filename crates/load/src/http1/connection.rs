@@ -1,6 +1,7 @@
 //! What the loop knows of one connection over HTTP/1.
 
 use crate::connect::connection::Connection;
+use crate::counts::traced::TraceTally;
 use crate::http1::response::Parser;
 use crate::plan::run_plan::Plan;
 use crate::plan::table::{Entry, Table};
@@ -18,6 +19,8 @@ pub(crate) struct Batch {
     pub(crate) request: u32,
     /// Which session under way it is of, from 1; 0 = none.
     pub(crate) session: u32,
+    /// How long it waited for a connection that is free, in microseconds.
+    pub(crate) held_us: u32,
     pub(crate) intended_ns: u64,
     pub(crate) started_ns: u64,
     /// Just before the write; 0 = not written.
@@ -45,6 +48,8 @@ pub(crate) struct Pipeline {
     pub(crate) burst: Vec<Piece>,
     /// The bytes of such a batch.
     pub(crate) composed: Vec<u8>,
+    /// The number of the first request of the batch among those that say of which trace they are.
+    pub(crate) first_traced: u64,
     pub(crate) parser: Parser,
     /// Whether a transmission was told of a reset: the kernel tells it once, and a reception then sees a mere end.
     pub(crate) was_reset: bool,
@@ -64,6 +69,7 @@ impl Pipeline {
             unsent: 0,
             burst: Vec::new(),
             composed: Vec::new(),
+            first_traced: 0,
             parser,
             was_reset: false,
             in_ring: false,
@@ -88,7 +94,7 @@ impl Connection<Pipeline> {
 
     /// Prepares the bytes of its batch and returns their number.
     #[inline]
-    pub(crate) fn compose(&mut self, plan: &Plan) -> usize {
+    pub(crate) fn compose(&mut self, plan: &Plan, traces: Option<&mut TraceTally>) -> usize {
         let entry = plan.requests.entry(self.http.batch.request);
         if plan.requests.is_mixed {
             self.http.parser.expect_head_only(entry.head_only);
@@ -101,21 +107,28 @@ impl Connection<Pipeline> {
         if self.http.burst.is_empty() && !plan.requests.is_composed {
             entry.bytes as usize
         } else {
-            self.compose_burst(plan)
+            self.compose_burst(plan, traces)
         }
     }
 
-    fn compose_burst(&mut self, plan: &Plan) -> usize {
+    fn compose_burst(&mut self, plan: &Plan, mut traces: Option<&mut TraceTally>) -> usize {
         if self.http.burst.is_empty() {
             self.http.burst.push(Piece { request: self.http.batch.request, bytes: 0 });
         }
         let mut cookies = Vec::new();
-        for piece in &mut self.http.burst {
+        for (place, piece) in self.http.burst.iter_mut().enumerate() {
             if let Some(url) = plan.requests.url(piece.request) {
                 cookies.clear();
                 self.jar.write(url, SystemTime::now(), &mut cookies);
             }
-            piece.bytes = plan.requests.compose(piece.request, &cookies, &mut self.http.composed);
+            let trace = traces.as_mut().map(|traces| {
+                let number = traces.tracer.take();
+                if place == 0 {
+                    self.http.first_traced = number;
+                }
+                traces.tracer.ids(number)
+            });
+            piece.bytes = plan.requests.compose(piece.request, &cookies, trace, &mut self.http.composed);
         }
         self.http.composed.len()
     }

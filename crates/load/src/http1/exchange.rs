@@ -4,6 +4,8 @@
 
 use crate::connect::connection::Phase;
 use crate::connect::kernel::{HANGUP, monotonic_ns};
+use crate::counts::traced::TracedOne;
+use crate::engine::slowest::held_us;
 use crate::engine::state::{Engine, READS_IN_A_ROW};
 use crate::http1::account::Over;
 use crate::http1::connection::Batch;
@@ -46,7 +48,7 @@ impl Engine<'_, Http1> {
         connection.phase = Phase::Open;
         connection.http.batch_bytes = match self.plan.requests.is_constant {
             true => connection.http.batch.left as usize * self.plan.requests.entry(0).bytes as usize,
-            false => connection.compose(self.plan),
+            false => connection.compose(self.plan, self.tally.traces.as_deref_mut()),
         };
         connection.http.unsent = connection.http.batch_bytes;
         connection.http.batch.request_offset = connection.stream.as_ref().map_or(0, |stream| stream.sent);
@@ -180,6 +182,9 @@ impl Engine<'_, Http1> {
     /// A response is whole: goes on with the connection at once, and only then counts.
     #[inline]
     pub(crate) fn answered(&mut self, slot: usize, response_end: u64, reusable: bool) {
+        if self.now_ns.saturating_sub(self.connections[slot].http.batch.intended_ns) >= self.tally.slow.from_ns {
+            self.look_at_slow(slot);
+        }
         let connection = &mut self.connections[slot];
         let entry = self.plan.requests.entry(connection.http.batch.request);
         let over = Over {
@@ -244,15 +249,48 @@ impl Engine<'_, Http1> {
         self.count_answer(&over);
     }
 
+    /// Counts how much of a slow request's time was the generator's own, if it is a success.
+    #[cold]
+    #[inline(never)]
+    fn look_at_slow(&mut self, slot: usize) {
+        let connection = &self.connections[slot];
+        let (batch, status) = (connection.http.batch, connection.http.parser.status());
+        if let Some(traces) = &mut self.tally.traces {
+            let number = connection.http.first_traced + u64::from(batch.answered);
+            let trace = traces.tracer.ids(number).trace;
+            let latency_ns = self.now_ns.saturating_sub(batch.intended_ns);
+            traces.add(TracedOne { latency_ns, trace, status, request: batch.request });
+        }
+        if !self.tally.expected.contains(status) {
+            return;
+        }
+        let reads_at_once = self.http.slow.is_none();
+        let begun_ns = match batch.opened {
+            // What it waited for before is not told apart.
+            _ if batch.retried => batch.intended_ns,
+            true => connection.connect_start_ns,
+            // A slow line sends later than it could.
+            false => {
+                if reads_at_once {
+                    batch.sent_ns
+                } else {
+                    batch.started_ns
+                }
+            }
+        };
+        self.count_slow(slot, batch.intended_ns, begun_ns, batch.held_us, reads_at_once);
+    }
+
     /// What is to be sent next, as a connection to this host became free now, if anything is; a closed loop may go on
     /// with another host.
     #[inline]
     pub(crate) fn next_batch(&mut self, host: u32) -> Option<Batch> {
         if self.scheduler.is_open_loop() {
-            let Wanted { intended_ns, request } = self.http.pools[host as usize].queue.pop_front()?;
+            let Wanted { intended_ns, late_us, request } = self.http.pools[host as usize].queue.pop_front()?;
             self.http.queued -= 1;
             self.scheduler.outstanding += 1;
-            return Some(Batch { left: 1, request, intended_ns, ..Batch::default() });
+            let held_us = held_us(intended_ns, late_us, self.now_ns);
+            return Some(Batch { left: 1, request, intended_ns, held_us, ..Batch::default() });
         }
         if self.scheduler.is_used_up(self.now_ns) {
             return None;

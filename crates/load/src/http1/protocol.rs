@@ -5,6 +5,7 @@ use crate::connect::connection::{Phase, slot_of};
 use crate::connect::kernel::{HANGUP, READABLE};
 use crate::connect::stream::Stream;
 use crate::engine::protocol::{ProtocolLoop, TakenUp};
+use crate::engine::slowest::micros;
 use crate::engine::state::Engine;
 use crate::http1::connection::Batch;
 use crate::http1::state::{Http1, Wanted};
@@ -101,7 +102,8 @@ impl ProtocolLoop for Engine<'_, Http1> {
             }
             TakenUp::Begun
         } else if self.http.queued < self.scheduler.queue_max {
-            pool.queue.push_back(Wanted { intended_ns, request });
+            let late_us = micros(self.now_ns.saturating_sub(intended_ns));
+            pool.queue.push_back(Wanted { intended_ns, late_us, request });
             self.http.queued += 1;
             TakenUp::Queued
         } else {

@@ -3,6 +3,7 @@
 use crate::connect::connection::Phase;
 use crate::engine::protocol::TakenUp;
 use crate::engine::sessions::{ActiveSession, End, Step};
+use crate::engine::slowest::{held_us, micros};
 use crate::engine::state::Engine;
 use crate::http1::connection::Batch;
 use crate::http1::state::{Http1, Wanted};
@@ -21,10 +22,11 @@ impl Engine<'_, Http1> {
         let Some(sessions) = &mut self.http.sessions else { return TakenUp::Elsewhere };
         let session = sessions.choose(count);
         if !sessions.free.is_empty() && self.connector.may_open(self.now_ns) {
-            self.begin_session(session, intended_ns);
+            self.begin_session(session, intended_ns, 0);
             TakenUp::Begun
         } else if self.http.queued < self.scheduler.queue_max {
-            self.http.pools[0].queue.push_back(Wanted { intended_ns, request: session });
+            let late_us = micros(self.now_ns.saturating_sub(intended_ns));
+            self.http.pools[0].queue.push_back(Wanted { intended_ns, late_us, request: session });
             self.http.queued += 1;
             TakenUp::Queued
         } else {
@@ -42,27 +44,28 @@ impl Engine<'_, Http1> {
             if self.fatal.is_some() || !self.connector.may_open(self.now_ns) {
                 return;
             }
-            let Some((session, intended_ns)) = self.next_session() else { return };
-            self.begin_session(session, intended_ns);
+            let Some((session, intended_ns, held_us)) = self.next_session() else { return };
+            self.begin_session(session, intended_ns, held_us);
         }
     }
 
-    fn next_session(&mut self) -> Option<(u32, u64)> {
+    /// A session, its intended time, and how long it waited for its turn, in microseconds.
+    fn next_session(&mut self) -> Option<(u32, u64, u32)> {
         if self.scheduler.is_open_loop() {
-            let Wanted { intended_ns, request } = self.http.pools[0].queue.pop_front()?;
+            let Wanted { intended_ns, late_us, request } = self.http.pools[0].queue.pop_front()?;
             self.http.queued -= 1;
-            return Some((request, intended_ns));
+            return Some((request, intended_ns, held_us(intended_ns, late_us, self.now_ns)));
         }
         if self.scheduler.is_used_up(self.now_ns) {
             return None;
         }
         self.scheduler.issued += 1;
         let count = self.plan.session_count();
-        Some((self.http.sessions.as_mut()?.choose(count), self.now_ns))
+        Some((self.http.sessions.as_mut()?.choose(count), self.now_ns, 0))
     }
 
-    /// Begins a session; there is a free place for it.
-    fn begin_session(&mut self, session: u32, intended_ns: u64) {
+    /// Begins a session that waited so long for its turn; there is a free place for it.
+    fn begin_session(&mut self, session: u32, intended_ns: u64, held_us: u32) {
         let Some(sessions) = &mut self.http.sessions else { return };
         let Some(id) = sessions.free.pop() else { return };
         let (parts, client) = match &mut sessions.users {
@@ -71,11 +74,11 @@ impl Engine<'_, Http1> {
         };
         sessions.running[id as usize] =
             ActiveSession { session, begin_ns: intended_ns, parts, client, ..ActiveSession::default() };
-        self.send_burst(id, intended_ns);
+        self.send_burst(id, intended_ns, held_us);
     }
 
     /// Sends the burst that a session is at.
-    fn send_burst(&mut self, id: u32, intended_ns: u64) {
+    fn send_burst(&mut self, id: u32, intended_ns: u64, held_us: u32) {
         let Some(sessions) = &mut self.http.sessions else { return };
         let active = &mut sessions.running[id as usize];
         self.http.chosen.clear();
@@ -96,6 +99,7 @@ impl Engine<'_, Http1> {
             request: requests[0],
             session: id + 1,
             intended_ns,
+            held_us,
             ..Batch::default()
         };
         match active.connection.take() {
@@ -132,7 +136,7 @@ impl Engine<'_, Http1> {
                     self.retire(slot);
                 }
                 if think_ns == 0 {
-                    self.send_burst(id, self.now_ns);
+                    self.send_burst(id, self.now_ns, 0);
                 } else if let Some(sessions) = &mut self.http.sessions {
                     sessions.wakes.push(Reverse((self.now_ns.saturating_add(think_ns), id)));
                 }
@@ -177,7 +181,7 @@ impl Engine<'_, Http1> {
             sessions.wakes.pop();
             match self.is_directed() {
                 true => self.directed_wakes(id),
-                false => self.send_burst(id, wake_ns),
+                false => self.send_burst(id, wake_ns, 0),
             }
         }
     }

@@ -60,6 +60,8 @@ pub(crate) struct Pool {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) intended_ns: u64,
+    /// How long after its intended time it was queued, in microseconds.
+    pub(crate) late_us: u32,
     /// Which request of the plan it is, or which session.
     pub(crate) request: u32,
 }

@@ -5,6 +5,7 @@
 use crate::connect::connection::Phase;
 use crate::connect::kernel::{HANGUP, monotonic_ns};
 use crate::counts::tally::Durations;
+use crate::counts::traced::TracedOne;
 use crate::engine::state::{Engine, READS_IN_A_ROW};
 use crate::http2::control::{CANCEL, PROTOCOL_ERROR};
 use crate::http2::frames::{Event, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, WINDOW_UPDATE};
@@ -49,6 +50,12 @@ impl Engine<'_, Http2<'_>> {
         } else {
             placed.head_bytes = prepared.head.len() as u32;
             prepared.begin(&mut connection.http.out, stream);
+        }
+        if let Some(traces) = &mut self.tally.traces {
+            let number = traces.tracer.take();
+            connection.at(place).traced = number;
+            let at = (offset - connection.http.out_offset) as usize;
+            prepared.put_trace(&mut connection.http.out[at..], traces.tracer.ids(number));
         }
         connection.http.unsent.push_back((place, offset));
         if with_body {
@@ -283,6 +290,9 @@ impl Engine<'_, Http2<'_>> {
         let exchange = connection.take(place);
         self.scheduler.outstanding -= 1;
         let done_ns = self.now_ns;
+        if done_ns.saturating_sub(exchange.intended_ns) >= self.tally.slow.from_ns {
+            self.look_at_slow(slot, &exchange);
+        }
         if session == 0 {
             self.go_on(slot);
         } else {
@@ -298,6 +308,20 @@ impl Engine<'_, Http2<'_>> {
         self.tally.last_done_ns = done_ns;
         if self.events.wanted() {
             self.tell(number, &exchange, Outcome::Done, done_ns);
+        }
+    }
+
+    /// Counts how much of a slow request's time was the generator's own, if it is a success.
+    #[cold]
+    #[inline(never)]
+    fn look_at_slow(&mut self, slot: usize, exchange: &Exchange) {
+        if let Some(traces) = &mut self.tally.traces {
+            let trace = traces.tracer.ids(exchange.traced).trace;
+            let latency_ns = self.now_ns.saturating_sub(exchange.intended_ns);
+            traces.add(TracedOne { latency_ns, trace, status: exchange.status, request: exchange.request });
+        }
+        if self.tally.expected.contains(exchange.status) {
+            self.count_slow(slot, exchange.intended_ns, exchange.started_ns, exchange.held_us, true);
         }
     }
 

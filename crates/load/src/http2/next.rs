@@ -44,9 +44,15 @@ impl Engine<'_, Http2<'_>> {
 
     /// An arrival that waited for a stream.
     pub(crate) fn next_queued(&mut self) -> Option<Exchange> {
-        let intended_ns = self.http.queue.pop_front()?;
+        let wanted = self.http.queue.pop_front()?;
         self.scheduler.outstanding += 1;
-        Some(Exchange { intended_ns, started_ns: self.now_ns, request: self.choose(), ..Exchange::default() })
+        Some(Exchange {
+            intended_ns: wanted.intended_ns,
+            started_ns: self.now_ns,
+            held_us: wanted.held_us(self.now_ns),
+            request: self.choose(),
+            ..Exchange::default()
+        })
     }
 
     /// A request without an arrival: in a closed loop a request is wanted when it can be sent.

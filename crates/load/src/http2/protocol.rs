@@ -7,7 +7,7 @@ use crate::engine::protocol::{ProtocolLoop, TakenUp};
 use crate::engine::state::Engine;
 use crate::error::tls_words::tls_error;
 use crate::http2::failing::NO_STREAM;
-use crate::http2::state::Http2;
+use crate::http2::state::{Http2, Wanted};
 use crate::http2::streams::{Exchange, STREAMS_AT_FIRST};
 use crate::requests::cookies::CookieJar;
 use crate::schedule::scheduler::NEVER;
@@ -94,7 +94,7 @@ impl ProtocolLoop for Engine<'_, Http2<'_>> {
             self.hold_new(exchange);
             self.open(0);
         } else if self.http.queue.len() < self.scheduler.queue_max {
-            self.http.queue.push_back(intended_ns);
+            self.http.queue.push_back(Wanted::at(intended_ns, self.now_ns));
             return TakenUp::Queued;
         } else {
             // It would have asked for this one: those after it ask for theirs.

@@ -9,7 +9,7 @@ use crate::engine::protocol::TakenUp;
 use crate::engine::sessions::{End, Step};
 use crate::engine::state::Engine;
 use crate::http2::failing::NO_STREAM;
-use crate::http2::state::Http2;
+use crate::http2::state::{Http2, Wanted};
 use crate::http2::streams::Exchange;
 use crate::http2::users::Burst;
 use crate::requests::cookies::CookieJar;
@@ -21,10 +21,10 @@ impl Engine<'_, Http2<'_>> {
     pub(crate) fn session_arrives(&mut self, intended_ns: u64) -> TakenUp {
         let has_room = self.http.users.as_ref().is_some_and(|users| !users.sessions.free.is_empty());
         if has_room && self.connector.may_open(self.now_ns) && self.http.queue.is_empty() {
-            self.begin_session(intended_ns);
+            self.begin_session(intended_ns, 0);
             TakenUp::Begun
         } else if self.http.queue.len() < self.scheduler.queue_max {
-            self.http.queue.push_back(intended_ns);
+            self.http.queue.push_back(Wanted::at(intended_ns, self.now_ns));
             TakenUp::Queued
         } else {
             // It would have been this one's turn: those after it have theirs.
@@ -45,34 +45,34 @@ impl Engine<'_, Http2<'_>> {
             if self.fatal.is_some() || !self.connector.may_open(self.now_ns) {
                 return;
             }
-            let intended_ns = if self.scheduler.is_open_loop() {
-                let Some(intended_ns) = self.http.queue.pop_front() else { return };
-                intended_ns
+            let (intended_ns, held_us) = if self.scheduler.is_open_loop() {
+                let Some(wanted) = self.http.queue.pop_front() else { return };
+                (wanted.intended_ns, wanted.held_us(self.now_ns))
             } else {
                 if self.scheduler.is_used_up(self.now_ns) {
                     return;
                 }
                 self.scheduler.issued += 1;
-                self.now_ns
+                (self.now_ns, 0)
             };
-            self.begin_session(intended_ns);
+            self.begin_session(intended_ns, held_us);
         }
     }
 
-    fn begin_session(&mut self, intended_ns: u64) {
+    fn begin_session(&mut self, intended_ns: u64, held_us: u32) {
         let session = self.choose_session();
         let Some(users) = &mut self.http.users else { return };
         let Some(id) = users.sessions.begin(session, intended_ns) else { return };
         users.bursts[id as usize] = Burst::default();
-        self.send_burst(id, intended_ns);
+        self.send_burst(id, intended_ns, held_us);
     }
 
     /// Sends the burst that a session is at, over the connection that it has or a new one.
-    fn send_burst(&mut self, id: u32, intended_ns: u64) {
+    fn send_burst(&mut self, id: u32, intended_ns: u64, held_us: u32) {
         let Some(users) = &mut self.http.users else { return };
         let (active, burst) = (&users.sessions.running[id as usize], &mut users.bursts[id as usize]);
         let requests = &self.plan.session(active.session).bursts()[active.burst as usize].requests;
-        let exchange = Exchange { intended_ns, started_ns: self.now_ns, ..Exchange::default() };
+        let exchange = Exchange { intended_ns, started_ns: self.now_ns, held_us, ..Exchange::default() };
         burst.waiting.extend(requests.iter().map(|request| Exchange { request: *request, ..exchange }));
         burst.left = requests.len() as u32;
         self.scheduler.outstanding += requests.len() as u64;
@@ -164,7 +164,7 @@ impl Engine<'_, Http2<'_>> {
         };
         let slot = users.sessions.running[id as usize].connection;
         match step {
-            Step::Go { think_ns: 0, .. } => self.send_burst(id, self.now_ns),
+            Step::Go { think_ns: 0, .. } => self.send_burst(id, self.now_ns, 0),
             Step::Go { think_ns, .. } => {
                 users.sessions.running[id as usize].thinks = true;
                 users.sessions.wakes.push(Reverse((self.now_ns.saturating_add(think_ns), id)));
@@ -199,7 +199,7 @@ impl Engine<'_, Http2<'_>> {
         {
             users.sessions.wakes.pop();
             users.sessions.running[id as usize].thinks = false;
-            self.send_burst(id, wake_ns);
+            self.send_burst(id, wake_ns, 0);
         }
         self.flush_touched();
     }

@@ -1,6 +1,7 @@
 //! What HTTP/2 keeps of a loop.
 
 use crate::LoadError;
+use crate::engine::slowest::{held_us, micros};
 use crate::engine::state::{Engine, Room, Version};
 use crate::http2::hpack::Decoder;
 use crate::http2::streams::{Exchange, Streams};
@@ -27,8 +28,8 @@ pub(crate) struct Http2<'a> {
     pub(crate) connecting: u32,
     /// Requests that have begun and have no stream: their connection is being made, or the one that they had is lost.
     pub(crate) held: VecDeque<Exchange>,
-    /// Intended times of the arrivals that wait for a stream.
-    pub(crate) queue: VecDeque<u64>,
+    /// The arrivals that wait for a stream.
+    pub(crate) queue: VecDeque<Wanted>,
     /// How many streams the server took when it last said so.
     pub(crate) streams_known: Option<u32>,
     /// The sessions under way, if that is what is run.
@@ -39,6 +40,26 @@ pub(crate) struct Http2<'a> {
     pub(crate) cookies: Vec<u8>,
     pub(crate) block: Vec<u8>,
     pub(crate) decoder: Decoder,
+}
+
+/// An arrival that waits for a stream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) intended_ns: u64,
+    /// How long after its intended time it was queued, in microseconds.
+    pub(crate) late_us: u32,
+}
+
+impl Wanted {
+    /// An arrival that is queued now.
+    pub(crate) fn at(intended_ns: u64, now_ns: u64) -> Self {
+        Self { intended_ns, late_us: micros(now_ns.saturating_sub(intended_ns)) }
+    }
+
+    /// How long it has waited until now, in microseconds.
+    pub(crate) fn held_us(self, now_ns: u64) -> u32 {
+        held_us(self.intended_ns, self.late_us, now_ns)
+    }
 }
 
 impl Version for Http2<'_> {

@@ -27,6 +27,10 @@ pub(crate) struct Exchange {
     pub(crate) opened: bool,
     /// Bytes of its frames up to the body.
     pub(crate) head_bytes: u32,
+    /// How long it waited for a stream, in microseconds.
+    pub(crate) held_us: u32,
+    /// Its number among those that say of which trace they are.
+    pub(crate) traced: u64,
     pub(crate) intended_ns: u64,
     pub(crate) started_ns: u64,
     /// Just before the write of its first byte; 0 = not written.

@@ -4,6 +4,7 @@ use crate::http2::frames::{
     CONTINUATION, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, HEADERS, SETTINGS, WINDOW_UPDATE,
 };
 use crate::http2::hpack::BLOCK_BYTES_MAX;
+use crate::requests::traceparent::{self, TraceIds};
 use crate::{LoadError, Options, Protocol, Request, RequestError, Url};
 
 /// What a stream, and the connection, may send us before we grant more: so much that the server never waits for it.
@@ -37,21 +38,33 @@ pub(crate) struct PreparedRequest {
     /// Where in `head` the stream's number stands: once for each frame.
     streams_at: Vec<usize>,
     pub(crate) body: Vec<u8>,
+    /// Where in its block of headers the value begins by which it says of which trace it is, if it does.
+    trace_at: Option<usize>,
     /// Its block of headers, where cookies are to be added.
     block: Vec<u8>,
 }
 
 impl PreparedRequest {
     /// The request with these cookies; `None` = with those of a jar, when it goes out.
-    fn new(url: &Url, request: &Request, cookies: Option<&[(String, String)]>) -> Result<Self, LoadError> {
-        let block = block(url, request, cookies.unwrap_or_default())?;
+    fn new(
+        url: &Url,
+        request: &Request,
+        cookies: Option<&[(String, String)]>,
+        is_traced: bool,
+    ) -> Result<Self, LoadError> {
+        let mut traced = Vec::new();
+        if is_traced {
+            literal(&mut traced, 0, traceparent::NAME, traceparent::PLACEHOLDER);
+        }
+        let (block, traced_at) = block(url, request, cookies.unwrap_or_default(), &traced)?;
+        let trace_at = is_traced.then(|| traced_at + traced.len() - traceparent::PLACEHOLDER.len());
         let mut head = Vec::new();
         frames(&mut head, &block, 0, request.body.is_empty());
         let pieces = block.len().div_ceil(FRAME_BYTES_MAX);
         let streams_at =
             (0..pieces).map(|piece| piece * (FRAME_HEAD_BYTES + FRAME_BYTES_MAX) + FRAME_HEAD_BYTES - 4).collect();
         let block = if cookies.is_none() { block } else { Vec::new() };
-        Ok(Self { head, streams_at, body: request.body.clone(), block })
+        Ok(Self { head, streams_at, body: request.body.clone(), trace_at, block })
     }
 
     /// Appends its frames up to the body, for a stream, with the value of a Cookie header; gives their length.
@@ -68,6 +81,15 @@ impl PreparedRequest {
         block.extend_from_slice(cookies);
         frames(out, block, stream, self.body.is_empty());
         (out.len() - before) as u32
+    }
+
+    /// Says of which trace it is, in its frames that were just made.
+    pub(crate) fn put_trace(&self, frames: &mut [u8], ids: TraceIds) {
+        let Some(at) = self.trace_at else { return };
+        for (place, byte) in (at..).zip(ids.value()) {
+            // Each frame of the block has a head of its own.
+            frames[place + (place / FRAME_BYTES_MAX + 1) * FRAME_HEAD_BYTES] = byte;
+        }
     }
 
     /// Appends its frames up to the body, for a stream.
@@ -89,10 +111,12 @@ impl Wire {
         let requests = &options.requests;
         let cookies = (!requests.cookie_jar).then_some(requests.cookies.as_slice());
         let one = [(&options.url, &options.request)];
+        let is_traced = requests.traces.is_some();
         let list: Result<Vec<_>, _> = match requests.list.is_empty() {
-            true => one.iter().map(|(url, request)| PreparedRequest::new(url, request, cookies)).collect(),
+            true => one.iter().map(|(url, request)| PreparedRequest::new(url, request, cookies, is_traced)).collect(),
             false => {
-                requests.list.iter().map(|listed| PreparedRequest::new(&listed.url, &listed.request, cookies)).collect()
+                let each = requests.list.iter();
+                each.map(|listed| PreparedRequest::new(&listed.url, &listed.request, cookies, is_traced)).collect()
             }
         };
         let keep_alive = options.keep_alive;
@@ -134,8 +158,13 @@ fn preface() -> Vec<u8> {
 }
 
 /// The request's block of headers: the static table's names where it has them, and nothing kept in the other one, so
-/// that the block means the same on every stream.
-fn block(url: &Url, request: &Request, cookies: &[(String, String)]) -> Result<Vec<u8>, LoadError> {
+/// that the block means the same on every stream; `traced` is put in as it is, and its place given.
+fn block(
+    url: &Url,
+    request: &Request,
+    cookies: &[(String, String)],
+    traced: &[u8],
+) -> Result<(Vec<u8>, usize), LoadError> {
     // What HTTP/1 cannot say, HTTP/2 must not: a gateway might pass it on.
     request.bytes(url, true)?;
     let own = |name: &str| request.headers.iter().find(|(given, _)| given.eq_ignore_ascii_case(name));
@@ -152,6 +181,8 @@ fn block(url: &Url, request: &Request, cookies: &[(String, String)]) -> Result<V
     }
     let authority = own("Host").map_or_else(|| url.authority(), |(_, value)| value.clone());
     literal(&mut block, 1, "", &authority);
+    let traced_at = block.len();
+    block.extend_from_slice(traced);
     if own("User-Agent").is_none() {
         literal(&mut block, 58, "", concat!("weir/", env!("CARGO_PKG_VERSION")));
     }
@@ -178,7 +209,7 @@ fn block(url: &Url, request: &Request, cookies: &[(String, String)]) -> Result<V
     if block.len() > BLOCK_BYTES_MAX {
         return Err(LoadError::Options("the request's headers are longer than 65536 bytes"));
     }
-    Ok(block)
+    Ok((block, traced_at))
 }
 
 /// As in HTTP/1: a method that means a body says its length even when there is none.

@@ -8,6 +8,7 @@ use crate::reach::proxy::ProxyKind;
 use crate::reach::tls::Tls;
 use crate::requests::Version;
 use crate::requests::listed::{HOSTS_MAX, Order, REQUESTS_MAX};
+use crate::requests::traceparent;
 use crate::schedule::{Schedule, StopRule};
 use crate::sessions::session::{BURST_MAX, Session, Sessions};
 use crate::slow::SlowClient;
@@ -253,10 +254,29 @@ impl Requests {
         if let Some(sessions) = &self.sessions {
             sessions.check(self, options)?;
         }
+        if self.traces.is_some() {
+            self.check_traces(options)?;
+        }
         for (name, value) in &self.cookies {
             if !is_cookie(name, value) {
                 return Err(RequestError::Cookie { cookie: name.clone() }.into());
             }
+        }
+        Ok(())
+    }
+}
+
+impl Requests {
+    /// Whether the requests can say of which trace they are.
+    fn check_traces(&self, options: &Options) -> Result<(), LoadError> {
+        let wrong = |what| Err(LoadError::Options(what));
+        if options.verbatim.is_some() || options.directed.is_some() {
+            return wrong("a request that is given byte for byte, or by a director, says itself of which trace it is");
+        }
+        let requests = self.list.iter().map(|listed| &listed.request).chain([&options.request]);
+        let mut names = requests.flat_map(|request| &request.headers).map(|(name, _)| name);
+        if names.any(|name| name.eq_ignore_ascii_case(traceparent::NAME)) {
+            return wrong("the header traceparent is set for each request: leave your own out");
         }
         Ok(())
     }

@@ -10,7 +10,9 @@ use crate::schedule::arrivals::Arrivals;
 use crate::sessions::session::{Session, Sessions};
 use crate::workload::mix::Mix;
 use crate::{LoadError, Observer, Protocol, SlowClient, Sockets, Statuses, Url};
-use std::sync::atomic::AtomicBool;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use weir_wire::Producer;
 
@@ -33,6 +35,8 @@ pub(crate) struct Plan {
     /// Which statuses count as success.
     pub(crate) expected: Statuses,
     pub(crate) slow: SlowClient,
+    /// The seed of the traces that requests say that they are of, if they do.
+    pub(crate) traces: Option<u64>,
     /// Whether connections that are done with are closed by this side.
     pub(crate) hang_up: bool,
     /// How long a connection may take to be made.
@@ -62,6 +66,10 @@ pub(crate) struct Host {
     pub(crate) route: Route,
     /// Whether any connection was ever made: if none, the server is not there, and the run makes no sense.
     pub(crate) reached: AtomicBool,
+    /// The same of each of its addresses.
+    pub(crate) reached_at: Box<[AtomicBool]>,
+    /// The addresses that no connection could be made to, with the reason of the first.
+    left_out: Mutex<BTreeMap<usize, String>>,
     /// Whether any TLS handshake ever succeeded.
     pub(crate) agreed: AtomicBool,
 }
@@ -129,6 +137,7 @@ impl Plan {
             },
             pipeline: options.pipeline,
             slow: options.slow,
+            traces: options.requests.traces,
             timeout_ns: ns(options.timeout),
             expected: options.expected.clone(),
             connect_timeout_ns: ns(options.sockets.connect_timeout.unwrap_or(options.timeout)),
@@ -143,12 +152,38 @@ impl Plan {
 impl Host {
     /// Finds the way to the host of a URL.
     fn new(options: &Options, url: &Url) -> Result<Self, LoadError> {
+        let route = Route::to(url, options)?;
         Ok(Self {
             url: url.clone(),
-            route: Route::to(url, options)?,
+            reached_at: route.endpoints.iter().map(|_| AtomicBool::new(false)).collect(),
+            left_out: Mutex::default(),
+            route,
             reached: AtomicBool::new(false),
             agreed: AtomicBool::new(false),
         })
+    }
+}
+
+impl Host {
+    /// No connection can be made to one of its addresses.
+    pub(crate) fn leave_out(&self, address: usize, cause: &std::io::Error) {
+        let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        left_out.entry(address).or_insert_with(|| cause.to_string());
+    }
+
+    /// What is to be known of addresses that no connection went to, in words. That none went to those of one version of
+    /// IP, as of a server that listens to the other only, is no news.
+    pub(crate) fn left_out(&self) -> Vec<String> {
+        let kind = |address: usize| self.route.endpoints[address].address().map(|address| address.is_ipv4());
+        let reached = |address: usize| self.reached_at[address].load(Ordering::Relaxed);
+        let used: Vec<_> = (0..self.reached_at.len()).filter(|address| reached(*address)).map(kind).collect();
+        let left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        let missed = left_out.iter().filter(|(address, _)| used.contains(&kind(**address)) && !reached(**address));
+        let words = missed.map(|(address, cause)| {
+            let (endpoint, host) = (&self.route.endpoints[*address], &self.url.host);
+            format!("{endpoint} of {host} cannot be reached ({cause}): connections went to its other addresses only")
+        });
+        words.collect()
     }
 }
 

@@ -4,6 +4,7 @@ use crate::connect::route::through_proxy;
 use crate::plan::chooser::Chooser;
 use crate::requests::alias::Alias;
 use crate::requests::listed::Order;
+use crate::requests::traceparent::{self, TraceIds};
 use crate::workload::fileset::FileSet;
 use crate::{LoadError, Options, Request, Url};
 use std::sync::Arc;
@@ -45,6 +46,8 @@ pub(crate) struct Entry {
     /// Where in its bytes cookies may be put in, and whether a Cookie header ends there.
     cookies_at: u32,
     has_cookies: bool,
+    /// Where in its bytes the value begins by which it says of which trace it is, if it does.
+    trace_at: u32,
     /// Where in its bytes the path of its file begins, and how long it is, if it is one of a mix.
     path_at: u32,
     path_bytes: u32,
@@ -68,10 +71,11 @@ impl Table {
                 && !requests.cookie_jar
                 && requests.sessions.is_none()
                 && requests.mix.is_none()
+                && requests.traces.is_none()
                 && options.directed.is_none(),
             is_mixed: false,
             cookie_jar: requests.cookie_jar,
-            is_composed: requests.cookie_jar || requests.mix.is_some(),
+            is_composed: requests.cookie_jar || requests.mix.is_some() || requests.traces.is_some(),
             files: requests.mix.as_ref().map(|mix| mix.files.clone()),
             entry_mask: requests.mix.as_ref().map_or(u32::MAX, |mix| mix.files.kind_mask()),
             cookies: requests.cookies.clone(),
@@ -94,6 +98,9 @@ impl Table {
             }
             let bytes = match &options.verbatim {
                 Some(bytes) => bytes.clone(),
+                None if requests.traces.is_some() => {
+                    through_proxy(traced(request).bytes(url, keep_alive)?, url, &options.reach)
+                }
                 None => through_proxy(request.bytes(url, keep_alive)?, url, &options.reach),
             };
             table.push(request, host, bytes, &fixed, keep_alive)?;
@@ -127,6 +134,7 @@ impl Table {
                 bytes.windows(b" HTTP/".len()).position(|window| window == b" HTTP/").map_or(0, |end| end - path.len())
             }
         };
+        let trace_at = trace_value_at(&bytes[..head]).unwrap_or(0);
         let (cookies_at, has_cookies) = match cookie_line_end(&bytes[..head]) {
             Some(end) => (end, true),
             None => (head.saturating_sub(2), false),
@@ -145,6 +153,7 @@ impl Table {
             bytes: bytes.len() as u32,
             cookies_at: cookies_at as u32,
             has_cookies,
+            trace_at: trace_at as u32,
             path_at: path_at as u32,
             path_bytes: path.len() as u32,
             name: request.name,
@@ -195,8 +204,8 @@ impl Table {
         &self.wire[start..start + bytes]
     }
 
-    /// Puts a request behind others, with more cookies (`a=b; c=d`) in it, and returns its length.
-    pub(crate) fn compose(&self, request: u32, cookies: &[u8], into: &mut Vec<u8>) -> u32 {
+    /// Puts a request behind others, with more cookies (`a=b; c=d`) and its trace in it, and returns its length.
+    pub(crate) fn compose(&self, request: u32, cookies: &[u8], trace: Option<TraceIds>, into: &mut Vec<u8>) -> u32 {
         let entry = self.entry(request);
         let before = into.len();
         let (head, rest) = self.wire(request, entry.bytes as usize).split_at(entry.cookies_at as usize);
@@ -209,8 +218,27 @@ impl Table {
             let at = before + entry.path_at as usize;
             files.patch(request, &mut into[at..at + entry.path_bytes as usize]);
         }
+        if let Some(ids) = trace {
+            let at = before + entry.trace_at as usize;
+            into[at..at + traceparent::PLACEHOLDER.len()].copy_from_slice(&ids.value());
+        }
         (into.len() - before) as u32
     }
+}
+
+/// A request that says of which trace it is, with a value in the place of which each gets its own. It is the first of the
+/// headers, so that cookies are put in behind it.
+fn traced(request: &Request) -> Request {
+    let mut request = request.clone();
+    request.headers.insert(0, (traceparent::NAME.to_owned(), traceparent::PLACEHOLDER.to_owned()));
+    request
+}
+
+/// Where the value begins by which a head says of which trace it is, if it does.
+fn trace_value_at(head: &[u8]) -> Option<usize> {
+    let line = [b"\r\n", traceparent::NAME.as_bytes(), b": ", traceparent::PLACEHOLDER.as_bytes(), b"\r\n"].concat();
+    let at = head.windows(line.len()).position(|window| window == line)?;
+    Some(at + line.len() - traceparent::PLACEHOLDER.len() - 2)
 }
 
 /// Adds cookies at the end of a head's Cookie header, or as one.

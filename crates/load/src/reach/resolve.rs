@@ -34,7 +34,7 @@ pub struct Place {
 pub struct Resolved {
     /// Which name, and for which port.
     pub place: Place,
-    /// Its addresses, tried in this order.
+    /// Its addresses; connections go to those of the first one's version of IP in turn.
     pub addresses: Vec<IpAddr>,
 }
 

@@ -8,6 +8,8 @@ const CLOCK_READS: u64 = 1000;
 /// What a loop's thread did with its time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Health {
+    /// How long it ran.
+    pub(crate) cpu_ns: u64,
     /// Share of the time that it ran.
     pub(crate) cpu_share: f64,
     /// Share of the time that it could have run, but waited for the CPU.
@@ -43,8 +45,10 @@ impl Probe {
             (Some(now), Some(before)) => now.saturating_sub(before),
             _ => 0,
         };
+        let cpu_ns = thread_cpu_ns() - self.cpu_ns;
         Health {
-            cpu_share: (thread_cpu_ns() - self.cpu_ns) as f64 / wall,
+            cpu_ns,
+            cpu_share: cpu_ns as f64 / wall,
             runnable_share: waited as f64 / wall,
             clock_read_ns: self.clock_read_ns,
         }

@@ -7,11 +7,13 @@ use crate::counts::reasons::Reason;
 use crate::counts::remarks::Remark;
 use crate::counts::series::Series;
 use crate::counts::sessions::SessionReport;
+use crate::counts::slowest::Slowest;
 use crate::counts::tally::{Handshakes, Tally};
+use crate::counts::traced::SlowTrace;
 use crate::options::settings::{Io, Options};
 use crate::reach::protocol::Protocol;
 use crate::report::health::Health;
-use crate::requests::Statuses;
+use crate::requests::{Request, Statuses, Url};
 use crate::schedule::StopRule;
 use hdrhistogram::Histogram;
 use std::time::Duration;
@@ -86,6 +88,11 @@ pub struct LoadReport {
     pub series: Series,
     /// How the generator itself fared.
     pub generator: Generator,
+    /// How much of the slowest requests' time was the generator's own; `None` where none succeeded.
+    pub slowest: Option<Slowest>,
+    /// The slowest whole responses by the traces that their requests said, at most ten, the slowest first; `None` where
+    /// requests say none ([`crate::Requests::traces`]).
+    pub slow_traces: Option<Vec<SlowTrace>>,
     /// What makes the figures mean something else than they seem to, in words.
     pub warnings: Vec<String>,
     /// Whether the user ended the run.
@@ -118,6 +125,8 @@ pub struct Generator {
     pub cpu_share: f64,
     /// Share of the time that this thread could have run but waited for the CPU, 0 to 1.
     pub runnable_share: f64,
+    /// CPU time of all threads, in nanoseconds.
+    pub cpu_ns: u64,
     /// Arrivals that were taken up more than 1 ms after their time.
     pub late: u64,
     /// Whether the generator rather than the server may have set the figures.
@@ -155,17 +164,8 @@ impl LoadReport {
             _ => end_ns,
         };
         let duration = Duration::from_nanos(end_ns.saturating_sub(start_ns).max(1));
-        let busiest = health.iter().max_by(|one, other| one.demand().total_cmp(&other.demand()));
-        let (cpu_share, runnable_share) =
-            busiest.map_or((0.0, 0.0), |health| (health.cpu_share, health.runnable_share));
         let is_late = is_late(&tally);
-        let generator = Generator {
-            cpu_share,
-            runnable_share,
-            late: tally.late,
-            bottleneck: cpu_share + runnable_share > BUSY_SHARE || is_late,
-            io: if tally.through_ring { Io::Uring } else { Io::Epoll },
-        };
+        let generator = Generator::of(&tally, health, is_late);
         let (streams_allowed, wants_tls) = (tally.streams_allowed, tally.wants_tls);
         let mut report = Self {
             requests: tally.requests(),
@@ -193,6 +193,8 @@ impl LoadReport {
             reconnects: tally.reconnects,
             resent: tally.resent,
             queued: tally.queued,
+            slowest: tally.slow.slowest(&tally.latency),
+            slow_traces: tally.traces.as_ref().map(|traces| traces.slowest(|request| asked(options, request))),
             latency: tally.latency,
             unexpected_latency: tally.unexpected_latency,
             failure_time: tally.failure_time,
@@ -215,9 +217,7 @@ impl LoadReport {
             fairness: tally.clients.fairness(),
         };
         report.warnings = report.judge(options, health, streams_allowed, is_late);
-        if wants_tls {
-            report.warnings.push(WANTS_TLS.to_owned());
-        }
+        report.warnings.extend(wants_tls.then(|| WANTS_TLS.to_owned()));
         report
     }
 
@@ -364,6 +364,18 @@ impl LoadReport {
     }
 }
 
+/// Method and target of one of the requests, if these are known before it is put together.
+fn asked(options: &Options, request: u32) -> Option<String> {
+    let words = |url: &Url, request: &Request| format!("{} {}", request.method, url.target);
+    if options.requests.mix.is_some() {
+        return None;
+    }
+    match options.requests.list.get(request as usize) {
+        Some(listed) => Some(words(&listed.url, &listed.request)),
+        None => Some(words(&options.url, &options.request)),
+    }
+}
+
 /// Whether the generator took arrivals up so late that this bends the figures: not a few of them, and late by a part of
 /// what the requests took.
 fn is_late(tally: &Tally) -> bool {
@@ -372,6 +384,22 @@ fn is_late(tally: &Tally) -> bool {
     tally.late >= LATE_MIN
         && tally.late as f64 > LATE_SHARE * tally.schedule_lag.len() as f64
         && tally.schedule_lag.value_at_quantile(0.99) as f64 > limit_ns
+}
+
+impl Generator {
+    fn of(tally: &Tally, health: &[Health], is_late: bool) -> Self {
+        let busiest = health.iter().max_by(|one, other| one.demand().total_cmp(&other.demand()));
+        let (cpu_share, runnable_share) =
+            busiest.map_or((0.0, 0.0), |health| (health.cpu_share, health.runnable_share));
+        Self {
+            cpu_share,
+            runnable_share,
+            cpu_ns: health.iter().map(|health| health.cpu_ns).sum(),
+            late: tally.late,
+            bottleneck: cpu_share + runnable_share > BUSY_SHARE || is_late,
+            io: if tally.through_ring { Io::Uring } else { Io::Epoll },
+        }
+    }
 }
 
 impl Health {

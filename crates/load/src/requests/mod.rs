@@ -10,6 +10,7 @@ mod nul_list;
 pub(crate) mod piece;
 mod request;
 mod statuses;
+pub(crate) mod traceparent;
 pub(crate) mod url;
 mod url_file;
 mod url_list;

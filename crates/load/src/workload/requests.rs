@@ -22,6 +22,8 @@ pub struct Requests {
     pub sessions: Option<Sessions>,
     /// The files that are asked for, where the list has only a request for each kind of them ([`Mix::requests`]).
     pub mix: Option<Mix>,
+    /// Whether each request says of which trace it is (W3C Trace Context's `traceparent`), with ids from this seed.
+    pub traces: Option<u64>,
     /// What the report is to say of where the requests came from, in words.
     pub notes: Vec<String>,
 }
@@ -44,6 +46,10 @@ impl Requests {
 
     /// Whether every write is a piece of the table, whose bytes stay the same until the run is over.
     pub(crate) fn are_ready_made(&self, pipeline: u32) -> bool {
-        !self.cookie_jar && self.sessions.is_none() && self.mix.is_none() && (pipeline == 1 || self.list.len() <= 1)
+        !self.cookie_jar
+            && self.traces.is_none()
+            && self.sessions.is_none()
+            && self.mix.is_none()
+            && (pipeline == 1 || self.list.len() <= 1)
     }
 }

@@ -24,4 +24,5 @@ mod sockets;
 mod statuses;
 mod tls;
 mod tls_options;
+mod traces;
 mod workloads;

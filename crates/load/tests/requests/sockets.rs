@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weir_load::reach::{Family, Place, Resolved};
@@ -232,6 +232,40 @@ fn connections_go_where_they_are_told() {
     let mut options = options("http://shop.test:8080/", 10, 1);
     options.reach.connect_to = Some(Place { host: "127.0.0.1".into(), port: server.address.port() });
     assert_eq!(load(options).status, [(200, 10)]);
+}
+
+#[test]
+fn a_name_with_several_addresses_is_asked_at_all_of_them() {
+    let first = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = first.local_addr().expect("its address").port();
+    let second = TcpListener::bind(("127.0.0.2", port)).expect("the same port of another address");
+    let counts = [first, second].map(|listener| {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                counted.fetch_add(1, Ordering::Relaxed);
+                std::thread::spawn(move || {
+                    let mut buffer = [0; 4096];
+                    while stream.read(&mut buffer).is_ok_and(|count| count > 0)
+                        && stream.write_all(OK.as_bytes()).is_ok()
+                    {}
+                });
+            }
+        });
+        count
+    });
+    let mut options = options(&format!("http://named.test:{port}/"), 60, 3);
+    options.keep_alive = false;
+    // The third takes no connection, and the other version of IP is not needed.
+    options.reach.resolve =
+        vec![format!("named.test:{port}:127.0.0.1,127.0.0.3,127.0.0.2,::1").parse().expect("addresses")];
+    let report = load(options);
+    assert_eq!((report.requests, report.failures()), (60, 0), "{:?}", report.reasons);
+    let counts = counts.map(|count| count.load(Ordering::Relaxed));
+    assert!(counts.iter().all(|count| (25..=35).contains(count)), "{counts:?}");
+    let told: Vec<_> = report.warnings.iter().filter(|warning| warning.contains("cannot be reached")).collect();
+    assert!(told.len() == 1 && told[0].contains(&format!("127.0.0.3:{port} of named.test")), "{told:?}");
 }
 
 #[test]

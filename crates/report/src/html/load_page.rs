@@ -425,6 +425,8 @@ fn evidence(loaded: &Loaded) -> String {
         ("Times until requests failed", of_others(loaded.latency_failed)),
         ("Objective", loaded.objective.as_ref().map_or(String::new(), |(words, _)| words.clone())),
         ("Generator", loaded.generator.clone()),
+        ("At fault for the slowest", loaded.at_fault.clone()),
+        ("Slowest traces", loaded.slow_traces.join("; ")),
         (
             "Latency counts",
             "from the intended time of a request to the last byte of its response; it is that of successes".to_owned(),
