@@ -2,16 +2,20 @@
 
 mod args;
 mod asked;
+mod baseline;
 mod blocks;
 mod fileset;
 mod find_max;
 mod find_max_words;
 mod found;
+mod gate;
+mod gate_files;
 mod heading;
 mod json;
 mod judge;
 mod live;
 mod load_args;
+mod no_effect;
 mod outputs;
 mod page;
 mod prometheus;
@@ -20,6 +24,7 @@ mod reach;
 mod replayed;
 mod run;
 mod screen;
+mod slo;
 mod slow;
 #[cfg(test)]
 mod tests;

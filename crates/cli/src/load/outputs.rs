@@ -1,7 +1,7 @@
 //! Where else the figures of a load go: files, and scrapers that ask while it runs.
 
+use super::gate::Gate;
 use super::heading::Heading;
-use super::judge::Verdict;
 use super::prometheus::Exporter;
 use super::whole_file::{folder_of, replaced, write_whole};
 use anyhow::Context;
@@ -16,19 +16,19 @@ use weir_wire::client::Outcome;
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct OutputArgs {
     /// Interval of the time series: 100ms, 1s; beyond 512 points neighbours are merged [default: 1s]
-    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Output")]
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "make_fileset", help_heading = "Output")]
     interval: Option<Duration>,
     /// Write the time series as CSV
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", conflicts_with = "make_fileset", help_heading = "Output")]
     csv: Option<PathBuf>,
     /// Write an HTML page with plots, which loads nothing from other places
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", conflicts_with = "make_fileset", help_heading = "Output")]
     html: Option<PathBuf>,
     /// Write the figures for Prometheus to this file each second (node_exporter's textfile collector)
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", conflicts_with = "make_fileset", help_heading = "Output")]
     prometheus: Option<PathBuf>,
     /// Serve metrics to Prometheus at this address while the load runs: 127.0.0.1:9464
-    #[arg(long, value_name = "ADDR", help_heading = "Output")]
+    #[arg(long, value_name = "ADDR", conflicts_with = "make_fileset", help_heading = "Output")]
     prometheus_listen: Option<SocketAddr>,
 }
 
@@ -60,17 +60,7 @@ impl OutputArgs {
 
     /// Refuses files that cannot be written, before a long run rather than behind it.
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        for (name, file) in self.files() {
-            if file.is_dir() {
-                anyhow::bail!("{name} {}: is a directory", file.display());
-            }
-            if replaced(file) {
-                let folder = folder_of(file);
-                tempfile::tempfile_in(folder)
-                    .with_context(|| format!("{name} {}: cannot write in {}", file.display(), folder.display()))?;
-            }
-        }
-        Ok(())
+        self.files().try_for_each(|(name, file)| check_file(name, file))
     }
 
     /// The exporter that gets the figures while the load runs.
@@ -79,22 +69,30 @@ impl OutputArgs {
     }
 
     /// Writes what is written when the run is over.
-    pub(super) fn write(
-        &self,
-        report: &LoadReport,
-        heading: &Heading,
-        verdict: Option<&Verdict>,
-    ) -> anyhow::Result<()> {
+    pub(super) fn write(&self, report: &LoadReport, heading: &Heading, gate: &Gate) -> anyhow::Result<()> {
         if let Some(file) = &self.csv {
             write_whole(file, &csv(&report.series))
                 .with_context(|| format!("--csv: cannot write {}", file.display()))?;
         }
         if let Some(file) = &self.html {
-            write_whole(file, &weir_report::load_html(&super::page::page(report, heading, verdict)))
+            write_whole(file, &weir_report::load_html(&super::page::page(report, heading, gate)))
                 .with_context(|| format!("--html: cannot write {}", file.display()))?;
         }
         Ok(())
     }
+}
+
+/// Refuses a file that cannot be written, which the option `name` gives.
+pub(super) fn check_file(name: &str, file: &Path) -> anyhow::Result<()> {
+    if file.is_dir() {
+        anyhow::bail!("{name} {}: is a directory", file.display());
+    }
+    if replaced(file) {
+        let folder = folder_of(file);
+        tempfile::tempfile_in(folder)
+            .with_context(|| format!("{name} {}: cannot write in {}", file.display(), folder.display()))?;
+    }
+    Ok(())
 }
 
 /// The time series: a line for each point, times of successes in milliseconds, empty where there was none.

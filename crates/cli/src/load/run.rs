@@ -1,11 +1,15 @@
 //! `weir load`, from its arguments to its report.
 
 use super::args::Args;
+use super::baseline::REPORT_FILE;
+use super::gate::Gate;
 use super::heading::Heading;
 use super::json::as_json;
 use super::live::{Watch, watched};
 use super::usage::Usage;
-use super::{fileset, find_max, json, judge, screen};
+use super::whole_file::write_whole;
+use super::{fileset, find_max, json, screen};
+use anyhow::Context;
 use std::process::ExitCode;
 use weir_load::LoadError;
 use weir_record::into_run;
@@ -34,19 +38,21 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let options = args.load.options(args.url.as_deref()).and_then(|mut options| {
         args.outputs.apply(&mut options);
-        args.judge.apply(&mut options);
+        args.judge.apply(&mut options)?;
         options.check()?;
         args.outputs.check()?;
-        Ok(options)
+        args.gate.check()?;
+        let heading = Heading::of(&options);
+        let baseline = args.baseline.read(&heading)?;
+        Ok((options, heading, baseline))
     });
-    let options = match options {
+    let (options, heading, baseline) = match options {
         Ok(options) => options,
         Err(Usage(error)) => {
             eprintln!("weir load: {}", weir_terminal::output::causes(&error));
             return Ok(ExitCode::from(2));
         }
     };
-    let heading = Heading::of(&options);
     let stop = Stop::on_signals()?;
     let title = format!("{}  {}", heading.url, heading.manner);
     let exporter = args.outputs.exporter(&heading.url)?;
@@ -58,13 +64,19 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(exporter) = &watch.exporter {
         exporter.finish(&report)?;
     }
-    let verdict = args.judge.verdict(&report);
-    args.outputs.write(&report, &heading, verdict.as_ref())?;
+    let gate = Gate::of(&args.judge, &baseline, &report);
+    args.outputs.write(&report, &heading, &gate)?;
+    args.gate.write(&report, &heading, &gate)?;
+    if let Some(directory) = &args.run {
+        let file = directory.join(REPORT_FILE);
+        write_whole(&file, &format!("{:#}\n", json::kept(&report, &heading)))
+            .with_context(|| format!("--run: cannot write {}", file.display()))?;
+    }
     if args.json {
-        weir_terminal::output::print(&format!("{:#}\n", as_json(&report, &heading, verdict.as_ref())))?;
+        weir_terminal::output::print(&format!("{:#}\n", as_json(&report, &heading, &gate)))?;
     } else {
         let colours = screen::Colours::of_stdout();
-        weir_terminal::output::print(&screen::text(&report, &heading, verdict.as_ref(), args.verbose, colours))?;
+        weir_terminal::output::print(&screen::text(&report, &heading, &gate, args.verbose, colours))?;
     }
-    Ok(judge::exit_code(&report, verdict.as_ref()))
+    Ok(gate.exit_code(&report))
 }

@@ -1,5 +1,6 @@
 //! How a command line becomes a load, and a load a report.
 
+use super::gate::Gate;
 use super::heading::Heading;
 use super::json::{as_json, summary};
 use super::{Args, Usage, screen};
@@ -115,7 +116,7 @@ fn the_json_has_its_keys() {
     let heading = Heading::of(&options);
     let report = weir_load::run(options, &Control::default()).expect("a run");
     server.join().expect("no panic");
-    let value = as_json(&report, &heading, None);
+    let value = as_json(&report, &heading, &Gate::default());
     let keys: Vec<_> = value.as_object().expect("an object").keys().map(String::as_str).collect();
     let mut expected = KEYS.to_vec();
     expected.sort_unstable();
@@ -129,6 +130,6 @@ fn the_json_has_its_keys() {
     assert_eq!(value["latency_curve_ns"][0], json!([0.0, latency["min"]]));
     assert!(latency["p99_9"].is_u64() && latency["mean"].is_number());
     assert_eq!(summary(&weir_load::Histogram::new(3).expect("three digits")), Value::Null);
-    let screen = screen::text(&report, &heading, None, true, screen::Colours::of_stdout());
+    let screen = screen::text(&report, &heading, &Gate::default(), true, screen::Colours::of_stdout());
     assert!(screen.contains("errors     timeout: 1") && screen.contains("closed loop"), "{screen}");
 }

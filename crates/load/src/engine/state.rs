@@ -4,7 +4,9 @@ use crate::LoadError;
 use crate::connect::connection::Connection;
 use crate::connect::connector::Connector;
 use crate::connect::kernel::{Kernel, monotonic_ns};
+use crate::counts::checks::CheckTally;
 use crate::counts::clients::Clients;
+use crate::counts::scopes::ScopeTally;
 use crate::counts::slices::Slices;
 use crate::counts::tally::{Published, Tally};
 use crate::engine::events::Events;
@@ -72,6 +74,8 @@ impl<'a, V: Version> Engine<'a, V> {
             Kernel::new(&plan.sockets).map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
         kernel.receive_buffer = room.receive_buffer;
         let http = http(&kernel)?;
+        let checks = CheckTally::new(plan.followed.as_ref().map_or(0, |followed| followed.checks.len()));
+        let scopes = ScopeTally::new(plan.followed.as_ref().map_or(0, |followed| followed.scopes));
         let clients = Clients::new(plan.sources, room.places_are_clients.then_some(share.connections));
         Ok(Self {
             plan,
@@ -86,7 +90,7 @@ impl<'a, V: Version> Engine<'a, V> {
             published: Published::default(),
             fatal: None,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
-            tally: Tally { clients, ..Tally::new(plan.expected.clone()) },
+            tally: Tally { clients, checks, scopes, ..Tally::new(plan.expected.clone()) },
             events: Events::new(share.events, share.observer, share.lane),
             slices: share.slices,
         })

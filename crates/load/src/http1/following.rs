@@ -1,0 +1,61 @@
+//! What a response over HTTP/1 has beside its status: its cookies, its length as a file of a mix, and what checks look at.
+
+use crate::checks::Answer;
+use crate::connect::kernel::monotonic_ns;
+use crate::engine::following::{Whole, look_at_response};
+use crate::engine::state::Engine;
+use crate::http1::account::Over;
+use crate::http1::response::{Malformed, Progress};
+use crate::http1::state::Http1;
+
+impl Engine<'_, Http1> {
+    /// Feeds a connection's parser, and shows the bytes to observers and what they mean to checks.
+    #[inline(never)]
+    pub(crate) fn feed_watched(&mut self, slot: usize, bytes: &[u8]) -> Result<Progress, Malformed> {
+        let connection = &mut self.connections[slot];
+        let http = &mut connection.http;
+        let fed = match &mut http.seen {
+            Some(seen) => http.parser.feed_into(bytes, |piece| seen.content(piece)),
+            None => http.parser.feed(bytes),
+        };
+        let consumed = fed.as_ref().map_or(bytes.len(), |progress| progress.consumed);
+        self.events.received(connection.number, || &bytes[..consumed]);
+        fed
+    }
+
+    /// Looks at a response that is whole, before its connection goes on.
+    #[inline(never)]
+    pub(crate) fn follow(&mut self, slot: usize, over: &mut Over) {
+        let plan = self.plan;
+        let connection = &mut self.connections[slot];
+        let (request, status) = (over.batch.request, over.answered.status());
+        let body_bytes = connection.http.parser.body_bytes();
+        if plan.requests.is_composed {
+            connection.keep_cookies(plan);
+        }
+        if let Some(followed) = &plan.followed {
+            let (http, in_time) = (&mut connection.http, over.done_ns <= self.scheduler.end_ns);
+            if let Some(seen) = &mut http.seen {
+                seen.head(http.parser.head());
+            }
+            let answer = Answer { status, body_bytes };
+            let whole = Whole { request, answer, in_time, durations: over.durations() };
+            over.answered = look_at_response(plan, followed, &mut self.tally, &whole, http.seen.as_deref());
+            if let Some(seen) = &mut http.seen {
+                seen.reset();
+            }
+            // What was taken by checks is not in the time of what goes out next; responses that came with this one have
+            // come by now.
+            if !followed.checks.is_empty() && http.batch.left == 1 {
+                let before_ns = self.now_ns;
+                self.now_ns = monotonic_ns();
+                self.tally.checks.took_ns += self.now_ns.saturating_sub(before_ns);
+            }
+        }
+        if let Some(files) = &plan.requests.files {
+            let is_success = plan.is_success(over.answered);
+            let head_only = plan.requests.entry(request).head_only;
+            self.tally.mix.count(files, request, head_only, (status, is_success), body_bytes);
+        }
+    }
+}
