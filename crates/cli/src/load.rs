@@ -15,7 +15,6 @@ mod json;
 mod judge;
 mod live;
 mod load_args;
-mod no_effect;
 mod outputs;
 mod page;
 mod prometheus;

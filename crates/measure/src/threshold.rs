@@ -223,7 +223,7 @@ mod tests {
             let read: Threshold = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(read.to_string(), text);
         }
-        assert_eq!(" mean < 20 ms ".parse(), Ok(Threshold::Mean { time: Time::Latency, limit_ns: 20_000_000 }));
+        assert_eq!(" mean < 20ms ".parse(), Ok(Threshold::Mean { time: Time::Latency, limit_ns: 20_000_000 }));
         assert_eq!("rate > 500 /s".parse(), Ok(Threshold::Rate { per_s: 500.0 }));
     }
 

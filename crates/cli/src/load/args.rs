@@ -116,6 +116,6 @@ pub(crate) struct Args {
     #[arg(short, long, conflicts_with = "verbose")]
     pub(super) quiet: bool,
     /// A line of progress every 5 s even where stderr is no terminal; system calls in the report
-    #[arg(short, long, conflicts_with = "make_fileset")]
+    #[arg(short, long)]
     pub(super) verbose: bool,
 }

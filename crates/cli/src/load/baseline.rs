@@ -32,7 +32,7 @@ const RUNS_MAX: usize = 64;
 pub(crate) struct BaselineArgs {
     /// Compare with an earlier run of the same load: its run directory (of --run) or its --json report; may be repeated,
     /// as only several say what differs from run to run
-    #[arg(long, value_name = "DIR|FILE", conflicts_with_all = ["make_fileset", "find_max"], help_heading = "Gate")]
+    #[arg(long, value_name = "DIR|FILE", help_heading = "Gate")]
     baseline: Vec<PathBuf>,
     /// Fail if a figure is surely worse than the baseline's by so much: 'p99 worse than 10%'; p50, p90, p99, p99.9, mean
     /// and rate; may be repeated. What the noise does not allow to say is told, and does not fail
@@ -173,7 +173,8 @@ impl Baseline {
     fn compared(&self, figure: Figure, now: &Slices) -> Result<Compared, String> {
         if let Some(other) = self.runs.iter().find(|run| run.slices.interval_s != now.interval_s) {
             return Err(format!(
-                "slices of {} s cannot be compared with those of {} s in {}; give both runs the same --interval and a like -d",
+                "slices of {} s cannot be compared with those of {} s in {}; give both runs the same --interval and a \
+                 like -d",
                 now.interval_s, other.slices.interval_s, other.name
             ));
         }
@@ -182,7 +183,8 @@ impl Baseline {
         let fewest = before.len().min(values.len());
         if fewest < BLOCKS_FOR_A_VERDICT {
             return Err(format!(
-                "{fewest} slices are too few, {BLOCKS_FOR_A_VERDICT} are needed: longer runs (-d) or a shorter --interval"
+                "{fewest} slices are too few, {BLOCKS_FOR_A_VERDICT} are needed: longer runs (-d) or a shorter \
+                 --interval"
             ));
         }
         let bootstrap = Bootstrap { resamples: RESAMPLES, ..Bootstrap::with_seed(1) };

@@ -5,7 +5,6 @@ use super::found::{Answer, Found, Times};
 use super::judge::{self, JudgeArgs};
 use super::live::{Watch, watched};
 use super::load_args::LoadArgs;
-use super::no_effect::Mode;
 use super::outputs::OutputArgs;
 use super::screen::Colours;
 use super::slo::objective_text;
@@ -52,9 +51,7 @@ pub(crate) struct FindMaxArgs {
     /// [default: 3m]
     #[arg(
         long,
-        conflicts_with_all = [
-            "rate", "requests", "run", "prometheus", "prometheus_listen", "interval", "make_fileset", "verbose",
-        ],
+        conflicts_with_all = ["rate", "requests", "run", "prometheus", "prometheus_listen", "interval"],
         help_heading = "Load"
     )]
     find_max: bool,
@@ -146,7 +143,7 @@ pub(super) fn run(
     json: bool,
     quiet: bool,
 ) -> anyhow::Result<ExitCode> {
-    let prepared = load.options_of(url, Mode::Search).and_then(|mut options| {
+    let prepared = load.options(url).and_then(|mut options| {
         let objective = judge.searched()?.unwrap_or(Objective::Latency { share: 0.99, limit_ns: 50_000_000 });
         judge.apply(&mut options)?;
         options.check()?;
@@ -229,7 +226,7 @@ fn search(
             let stage = search.stage();
             line.show(|| format!("trial {} at {rate_per_s:.0}/s, {stage}; {left:.0} s left at most", number + 1));
         }
-        let mut options = load.options_of(given_url, Mode::Search).map_err(|Usage(error)| error)?;
+        let mut options = load.options(given_url).map_err(|Usage(error)| error)?;
         if !load.given().iter().any(|option| option == "--connections") {
             options.connections = CONNECTIONS.max(options.threads);
         }

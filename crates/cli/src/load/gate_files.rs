@@ -16,13 +16,13 @@ use weir_report::{count, nanoseconds};
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct GateArgs {
     /// Write what was found as JUnit's XML: a test case for each objective and check
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["make_fileset", "find_max"], help_heading = "Gate")]
+    #[arg(long, value_name = "FILE", help_heading = "Gate")]
     junit: Option<PathBuf>,
     /// Write what was found as Markdown, the verdict first, for a comment of a pull request
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["make_fileset", "find_max"], help_heading = "Gate")]
+    #[arg(long, value_name = "FILE", help_heading = "Gate")]
     markdown: Option<PathBuf>,
     /// Print what was missed, and warnings, as annotations of a GitHub workflow (::error::) on standard error
-    #[arg(long, conflicts_with_all = ["make_fileset", "find_max"], help_heading = "Gate")]
+    #[arg(long, help_heading = "Gate")]
     github: bool,
 }
 

@@ -1,6 +1,5 @@
 //! The options of a load.
 
-use super::no_effect::{self, Mode};
 use super::reach::{OF_REACHING, ReachArgs};
 use super::slow::{OF_SLOW, SlowArgs};
 use super::usage::Usage;
@@ -160,11 +159,6 @@ impl LoadArgs {
 
     /// The options that these arguments mean for a URL; none is needed where they name their URLs themselves.
     pub(crate) fn options(&self, url: Option<&str>) -> Result<Options, Usage> {
-        self.options_of(url, Mode::Run)
-    }
-
-    /// The same of a load that is made in this way.
-    pub(super) fn options_of(&self, url: Option<&str>, mode: Mode) -> Result<Options, Usage> {
         let base = self.asked.base(url)?;
         // Where there is none, the first of the list takes this one's place.
         let mut options = Options::new(base.clone().map_or_else(|| Url::parse("http://localhost/"), Ok)?);
@@ -213,7 +207,6 @@ impl LoadArgs {
         let when = asked::When { poisson: self.poisson, seed: self.seed, has_end };
         self.asked.schedule(&mut options, base.as_ref(), when)?;
         self.workload.schedule(&mut options, when, self.given())?;
-        no_effect::check(self.given(), &options, mode)?;
         options.check()?;
         Ok(options)
     }

@@ -16,19 +16,19 @@ use weir_wire::client::Outcome;
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct OutputArgs {
     /// Interval of the time series: 100ms, 1s; beyond 512 points neighbours are merged [default: 1s]
-    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "make_fileset", help_heading = "Output")]
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Output")]
     interval: Option<Duration>,
     /// Write the time series as CSV
-    #[arg(long, value_name = "FILE", conflicts_with = "make_fileset", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     csv: Option<PathBuf>,
     /// Write an HTML page with plots, which loads nothing from other places
-    #[arg(long, value_name = "FILE", conflicts_with = "make_fileset", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
     /// Write the figures for Prometheus to this file each second (node_exporter's textfile collector)
-    #[arg(long, value_name = "FILE", conflicts_with = "make_fileset", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     prometheus: Option<PathBuf>,
     /// Serve metrics to Prometheus at this address while the load runs: 127.0.0.1:9464
-    #[arg(long, value_name = "ADDR", conflicts_with = "make_fileset", help_heading = "Output")]
+    #[arg(long, value_name = "ADDR", help_heading = "Output")]
     prometheus_listen: Option<SocketAddr>,
 }
 

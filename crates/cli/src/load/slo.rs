@@ -63,7 +63,7 @@ pub(super) struct Figures<'r> {
     pub(super) latency: &'r Histogram,
     pub(super) first_byte: &'r Histogram,
     pub(super) successes: u64,
-    /// Requests that are none, whoever is to blame; those that a user cut by ending the run are not counted.
+    /// Requests that are none; those that a user cut by ending the run are not counted.
     pub(super) others: u64,
     /// Those whose users waited no longer: they got no response in time, but that is no error.
     pub(super) stopped: u64,

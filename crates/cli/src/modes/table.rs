@@ -36,6 +36,8 @@ const MIX: &[&str] = &["mix", "directory_zipf"];
 const FILE_SET: &[&str] = &["directories", "files", "fileset_seed"];
 const SLOW: &[&str] = &["client", "limit_read", "limit_write", "latency", "patience"];
 const OUTPUT: &[&str] = &["interval", "csv", "html", "prometheus", "prometheus_listen"];
+/// What a single load is compared with, and what a build reads of it.
+const OF_GATE: &[&str] = &["junit", "markdown", "github", "baseline", "fail_on"];
 /// The server that is recorded.
 const TARGET: &[&str] = &["port", "pid", "comm", "unit", "container", "cgroup"];
 /// A recording that goes on for ever.
@@ -137,7 +139,8 @@ const OF_LOAD: [Mode; 6] = [
         example: "load --make-fileset surge d",
         is_on: |matches| given(matches, "make_fileset"),
         idle: &[
-            &["url", "run", "verbose", "duration", "seed", "queue", "find_max", "slo", "ok", "from_rate"],
+            &["url", "run", "verbose", "duration", "seed", "queue", "find_max", "slo", "ok", "from_rate", "check"],
+            OF_GATE,
             DRIVE,
             WHEN,
             REQUEST,
@@ -158,6 +161,7 @@ const OF_LOAD: [Mode; 6] = [
             &["rate", "requests", "steps", "ramp", "bursts", "speed", "poisson", "pipeline"],
             CROWD,
             &["run", "verbose", "interval", "prometheus", "prometheus_listen"],
+            OF_GATE,
         ],
         words: "a search (--find-max) sets its rates and trials itself and shows no single run; leave it out",
     },
@@ -289,7 +293,8 @@ pub(super) const COMMANDS: &[Usage] = &[
         path: &["load"],
         options: &[
             &["url", "make_fileset", "run", "json", "quiet", "verbose", "find_max", "slo", "ok", "from_rate"],
-            &["rate", "duration", "seed", "queue"],
+            &["rate", "duration", "seed", "queue", "check"],
+            OF_GATE,
             OUTPUT,
             DRIVE,
             WHEN,

@@ -23,7 +23,7 @@ const LONGER: &[(&str, &str, usize, &str)] = &[
     ("crates/policy-runtime/src/controller.rs", "show", 110, TABLE),
     ("crates/cli/src/serve.rs", "run", 85, NOT_YET),
     ("crates/report/src/html/evidence.rs", "section", 79, TABLE),
-    ("crates/load/src/report/load.rs", "new", 78, TABLE),
+    ("crates/load/src/report/load.rs", "new", 73, TABLE),
     ("crates/advise/src/rules/accept_mutex.rs", "contended", 77, NOT_YET),
     ("crates/testkit/src/server/apache.rs", "configuration", 76, TABLE),
     ("crates/server/src/event_loop/driver.rs", "run", 72, HOT),

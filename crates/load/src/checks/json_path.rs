@@ -73,7 +73,7 @@ impl JsonPath {
 
 /// Whether a letter may stand in a name without quotes.
 fn is_of_name(letter: char) -> bool {
-    !matches!(letter, '.' | '[' | ']' | '=' | '!' | '~' | '"') && !letter.is_whitespace()
+    !matches!(letter, '.' | '[' | ']' | '=' | '!' | '~' | '<' | '>' | '"') && !letter.is_whitespace()
 }
 
 /// Where a JSON string ends whose first quote stands before the text.

@@ -81,7 +81,7 @@ impl Seen {
         }
     }
 
-    /// The values of a header, whatever the case of its name.
+    /// The values of a header; the case of its name does not matter.
     pub(crate) fn values<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s [u8]> {
         self.head.split(|byte| *byte == b'\n').filter_map(move |line| {
             let colon = line.iter().position(|byte| *byte == b':')?;

@@ -19,7 +19,7 @@ pub struct CheckReport {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CheckTally {
     checks: Vec<Counted>,
-    /// Responses that failed a check, whatever their status.
+    /// Responses that failed a check, of any status.
     unfit: u64,
     /// What looking at responses took, nanoseconds.
     pub(crate) took_ns: u64,
@@ -53,7 +53,7 @@ impl CheckTally {
         self.unfit += 1;
     }
 
-    /// Responses that failed a check, whatever their status.
+    /// Responses that failed a check, of any status.
     pub(crate) fn unfit(&self) -> u64 {
         self.unfit
     }

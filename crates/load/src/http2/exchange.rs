@@ -307,7 +307,7 @@ impl Engine<'_, Http2<'_>> {
         } else {
             self.session_answered(slot, session, answered);
         }
-        // Other responses that came with this one have come by now, whatever it took to look at it.
+        // Other responses that came with this one have come by now, however long checks looked at it.
         self.now_ns = done_ns;
         self.tally.answered(answered, done_ns <= self.scheduler.end_ns, durations);
         self.tally.last_done_ns = done_ns;

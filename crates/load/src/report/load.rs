@@ -32,7 +32,7 @@ pub struct LoadReport {
     pub successes: u64,
     /// The others: their status is another one, or they failed a check.
     pub unexpected: u64,
-    /// Whole responses that failed a check, whatever their status.
+    /// Whole responses that failed a check, of any status.
     pub unfit: u64,
     /// What came of the checks, in the order of [`Options::checks`].
     pub checks: Vec<CheckReport>,
@@ -166,17 +166,8 @@ impl LoadReport {
             _ => end_ns,
         };
         let duration = Duration::from_nanos(end_ns.saturating_sub(start_ns).max(1));
-        let busiest = health.iter().max_by(|one, other| one.demand().total_cmp(&other.demand()));
-        let (cpu_share, runnable_share) =
-            busiest.map_or((0.0, 0.0), |health| (health.cpu_share, health.runnable_share));
         let is_late = is_late(&tally);
-        let generator = Generator {
-            cpu_share,
-            runnable_share,
-            late: tally.late,
-            bottleneck: cpu_share + runnable_share > BUSY_SHARE || is_late,
-            io: if tally.through_ring { Io::Uring } else { Io::Epoll },
-        };
+        let generator = Generator::of(&tally, health, is_late);
         let (streams_allowed, wants_tls) = (tally.streams_allowed, tally.wants_tls);
         let mut report = Self {
             requests: tally.requests(),
@@ -407,6 +398,22 @@ fn is_late(tally: &Tally) -> bool {
     tally.late >= LATE_MIN
         && tally.late as f64 > LATE_SHARE * tally.schedule_lag.len() as f64
         && tally.schedule_lag.value_at_quantile(0.99) as f64 > limit_ns
+}
+
+impl Generator {
+    /// How the generator fared that counted this, by its busiest thread.
+    fn of(tally: &Tally, health: &[Health], is_late: bool) -> Self {
+        let busiest = health.iter().max_by(|one, other| one.demand().total_cmp(&other.demand()));
+        let (cpu_share, runnable_share) =
+            busiest.map_or((0.0, 0.0), |health| (health.cpu_share, health.runnable_share));
+        Self {
+            cpu_share,
+            runnable_share,
+            late: tally.late,
+            bottleneck: cpu_share + runnable_share > BUSY_SHARE || is_late,
+            io: if tally.through_ring { Io::Uring } else { Io::Epoll },
+        }
+    }
 }
 
 impl Health {
