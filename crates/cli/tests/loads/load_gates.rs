@@ -91,8 +91,8 @@ fn responses_that_fail_a_check_are_no_successes() {
     let digest = text(&digest.expect("sha256sum is there").stdout);
     let of_page = format!("/page.html: body=sha256:{}", digest.split(' ').next().unwrap_or_default());
     for protocol in [&[][..], &["--http2", "--streams", "3"], &["--pipeline", "3"], &["--no-keepalive"]] {
-        let checks = good.iter().chain([&of_page.as_str()]).flat_map(|check| ["--check", check]);
-        let checks: Vec<&str> = checks.collect();
+        let checks = good.iter().copied().chain([of_page.as_str()]);
+        let checks: Vec<&str> = checks.flat_map(|check| ["--check", check]).collect();
         let told = load(folder.path(), &server, "good", &[&checks[..], protocol].concat());
         assert_eq!(told.status.code(), Some(0), "{protocol:?}: {}", text(&told.stdout));
         let bad =

@@ -9,6 +9,7 @@ use crate::engine::state::{Engine, READS_IN_A_ROW};
 use crate::http1::account::Over;
 use crate::http1::connection::Batch;
 use crate::http1::failing;
+use crate::http1::following::{feed_watched, follow};
 use crate::http1::state::{Http1, Wanted};
 use crate::requests::piece::Piece;
 use std::io;
@@ -143,9 +144,8 @@ impl Engine<'_, Http1> {
             }
             let fed = match self.plan.is_watched {
                 false => connection.http.parser.feed(&bytes[at..]),
-                true => self.feed_watched(slot, &bytes[at..]),
+                true => feed_watched(connection, &mut self.events, &bytes[at..]),
             };
-            let connection = &self.connections[slot];
             match fed {
                 Ok(progress) => {
                     at += progress.consumed;
@@ -197,9 +197,9 @@ impl Engine<'_, Http1> {
             encrypted: connection.encrypted,
         };
         if self.plan.has_more {
-            self.follow(slot, &mut over);
+            let end_ns = self.scheduler.end_ns;
+            follow(self.plan, &mut self.tally, &mut self.now_ns, end_ns, connection, &mut over);
         }
-        let connection = &mut self.connections[slot];
         let session = over.batch.session;
         if session != 0
             && let Some(sessions) = &mut self.http.sessions

@@ -202,18 +202,19 @@ impl Engine<'_, Http2<'_>> {
             100..=199 => end || head.status == 101,
             status => {
                 exchange.status = status;
-                if let Some(seen) = connection.http.seen.get_mut(place as usize) {
-                    seen.reset();
-                    seen.head(self.http.decoder.fields());
-                }
-                let exchange = connection.at(place);
                 let empty = self.plan.requests.entry(exchange.request).head_only || status == 304;
                 exchange.expected = if empty { Some(0) } else { head.length };
                 let request = exchange.request;
-                if self.http.wire.cookie_jar
-                    && let Some(url) = self.plan.requests.url(request)
-                {
-                    self.http.decoder.cookies().for_each(|value| connection.jar.set(value, url, SystemTime::now()));
+                if self.plan.has_more {
+                    if let Some(seen) = connection.http.seen.get_mut(place as usize) {
+                        seen.reset();
+                        seen.head(self.http.decoder.fields());
+                    }
+                    // Only with a cookie jar the plan has URLs.
+                    if let Some(url) = self.plan.requests.url(request) {
+                        let now = SystemTime::now;
+                        self.http.decoder.cookies().for_each(|value| connection.jar.set(value, url, now()));
+                    }
                 }
                 false
             }
