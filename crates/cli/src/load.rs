@@ -2,6 +2,7 @@
 
 mod args;
 mod asked;
+mod baseline;
 mod beside;
 mod blocks;
 mod fault;
@@ -9,6 +10,8 @@ mod fileset;
 mod find_max;
 mod find_max_words;
 mod found;
+mod gate;
+mod gate_files;
 mod hdr;
 mod heading;
 mod json;
@@ -24,6 +27,7 @@ mod remote_write;
 mod replayed;
 mod run;
 mod screen;
+mod slo;
 mod slow;
 mod stream;
 #[cfg(test)]

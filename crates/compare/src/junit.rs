@@ -1,7 +1,6 @@
 //! The report for continuous integration: JUnit's XML, a test case for each judgement and for each figure of a history.
-use std::fmt::Write;
-
 use weir_measure::comparison::Verdict;
+use weir_report::junit::{State, Test, suite};
 
 use crate::gate::has_verdict;
 use crate::history::{Trend, Trends};
@@ -9,21 +8,6 @@ use crate::outcome::{Ending, Outcome};
 use crate::request_errors::{Errors, errors};
 use crate::terminal::{in_words, why};
 use crate::verdict::{Judgement, verdicts};
-
-/// A test and how it ended.
-struct Test {
-    class: String,
-    name: String,
-    state: State,
-}
-
-/// How a test ended, each with the words for it.
-enum State {
-    Passed(String),
-    Skipped(String),
-    Failed(String),
-    Error(String),
-}
 
 /// The report as JUnit's XML. Each metric of each subject and case is a test: it fails where the subject is worse than
 /// the baseline, is skipped where one cannot tell, and passes else. Two more of each subject and case fail where it has more
@@ -47,37 +31,11 @@ pub fn junit_report(outcome: &Outcome, trends: Option<&Trends>) -> String {
         state: State::Error(why.clone()),
     });
     let tests: Vec<Test> = judged.chain(gated).chain(shifts).chain(to_the_end).collect();
-    let count = |is_it: fn(&State) -> bool| tests.iter().filter(|test| is_it(&test.state)).count();
     let slices = outcome.blocks.iter().flat_map(|block| &block.slices);
     let all_s: f64 = slices.map(|found| found.slice.wall_s).sum();
-    let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned();
-    line(
-        &mut text,
-        format_args!(
-            "<testsuite name=\"weir compare\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{all_s:.3}\">",
-            tests.len(),
-            count(|state| matches!(state, State::Failed(_))),
-            count(|state| matches!(state, State::Error(_))),
-            count(|state| matches!(state, State::Skipped(_))),
-        ),
-    );
-    for Test { class, name, state } in &tests {
-        let (class, name) = (escaped(class), escaped(name));
-        let inner = match state {
-            State::Passed(words) => format!("<system-out>{}</system-out>", escaped(words)),
-            State::Skipped(words) => format!("<skipped message=\"{}\"/>", escaped(words)),
-            State::Failed(words) => format!("<failure message=\"{}\"/>", escaped(words)),
-            State::Error(words) => format!("<error message=\"{}\"/>", escaped(words)),
-        };
-        line(&mut text, format_args!("  <testcase classname=\"{class}\" name=\"{name}\">\n    {inner}\n  </testcase>"));
-    }
     // What of the history could not be read is no test, and is not to be lost either.
     let damaged: Vec<String> = trends.into_iter().flat_map(|trends| &trends.damaged).cloned().collect();
-    if !damaged.is_empty() {
-        line(&mut text, format_args!("  <system-err>{}</system-err>", escaped(&damaged.join("\n"))));
-    }
-    text.push_str("</testsuite>\n");
-    text
+    suite("weir compare", &tests, all_s, &damaged)
 }
 
 fn of_judgement(outcome: &Outcome, judgement: &Judgement) -> Test {
@@ -132,27 +90,4 @@ fn of_trend(trends: &Trends, trend: &Trend) -> Test {
         None => State::Passed(format!("has not shifted for good in {results} results")),
     };
     Test { class: trend.case.clone(), name: format!("{}: lasting shift", trend.name(false)), state }
-}
-
-fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _infallible = writeln!(text, "{arguments}");
-}
-
-/// Text for an attribute or an element; what XML 1.0 has no place for becomes a question mark.
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\n' => safe.push_str("&#10;"),
-            letter if letter < ' ' && letter != '\t' => safe.push('?'),
-            '\u{fffe}' | '\u{ffff}' => safe.push('?'),
-            letter => safe.push(letter),
-        }
-    }
-    safe
 }

@@ -2,6 +2,7 @@
 use std::fmt::Write;
 
 use weir_measure::comparison::Estimate;
+use weir_report::github::cell;
 
 use crate::details::rows;
 use crate::facts::subject_facts;
@@ -118,25 +119,6 @@ fn row(outcome: &Outcome, judgement: &Judgement, baseline: &str) -> String {
 fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     // Writing to a string cannot fail.
     let _infallible = writeln!(text, "{arguments}");
-}
-
-/// What stands in a cell or a heading as it is: nothing in it is read as a table, a tag or emphasis.
-pub(crate) fn cell(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '\n' | '\r' => safe.push(' '),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '&' => safe.push_str("&amp;"),
-            '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '#' => {
-                safe.push('\\');
-                safe.push(letter);
-            }
-            letter => safe.push(letter),
-        }
-    }
-    safe
 }
 
 /// Text in backquotes; more of them where it has some of its own (CommonMark, "Code spans").

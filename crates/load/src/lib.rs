@@ -11,6 +11,7 @@
 #![doc = include_str!("../doc/guide.md")]
 #![warn(missing_docs)]
 
+mod checks;
 mod connect;
 mod counts;
 pub mod directed;
@@ -33,9 +34,10 @@ pub mod sessions;
 mod slow;
 pub mod workload;
 
+pub use checks::{BODY_KEPT_MAX, CHECKS_MAX, Check, CheckError};
 pub use counts::{
-    Calls, Counts, Fairness, Handshakes, Histogram, MixReport, Packed, Point, Reason, Remark, Sampling, Series,
-    SessionReport, SlowTrace, Slowest, Strain,
+    Calls, CheckReport, Counts, Fairness, Handshakes, Histogram, MixReport, Packed, Point, Reason, Remark, Sampling,
+    ScopeReport, Series, SessionReport, SlowTrace, Slowest, Strain,
 };
 pub use error::LoadError;
 pub use error::request::RequestError;
@@ -51,8 +53,9 @@ pub use report::{Generator, LoadReport};
 #[doc(hidden)]
 pub use requests::cookies;
 pub use requests::{
-    ListedRequest, NulListError, Order, Request, Statuses, StatusesError, Url, UrlError, UrlFileError, UrlListError,
-    UrlListProblem, Version, access_log, host, parse_server_list, parse_uri_log, parse_url_file, parse_url_list,
+    ListedRequest, NulListError, Order, Request, Scope, ScopeError, Statuses, StatusesError, Url, UrlError,
+    UrlFileError, UrlListError, UrlListProblem, Version, access_log, host, parse_server_list, parse_uri_log,
+    parse_url_file, parse_url_list,
 };
 pub use run::run;
 pub use schedule::{Profile, ProfileError, Schedule, StopRule, Stretch};

@@ -119,7 +119,40 @@ impl Bootstrap {
         self.median_ratio_with(ratios, |bound| random.usize(..bound))
     }
 
-    /// The same with the caller's draws: `draw(n)` returns an index below `n`, and is called for
+    /// The ratio of two medians, that of `b` over that of `a`, and its percentile interval, where the two are not paired:
+    /// series of two runs, one of which was made after the other.
+    ///
+    /// Neighbours of a series resemble each other, so pieces of neighbours are drawn, as long as the cube root of the
+    /// series, from a series that begins again behind its end (Künsch 1989, *The Jackknife and the Bootstrap for General
+    /// Stationary Observations*; Politis and Romano 1992 for the circle). What differs from run to run, and not within
+    /// one, is not in the interval. Its blocks are the values of the shorter series.
+    ///
+    /// # Errors
+    /// As [`PairedRatios::snapshot`], and [`ComparisonError::NotPositive`].
+    pub fn ratio_of_medians(&self, a: &[f64], b: &[f64]) -> Result<Estimate, ComparisonError> {
+        let level_is_valid = self.level > 0.0 && self.level < 1.0;
+        if !(1..=1_000_000).contains(&self.resamples) || !level_is_valid {
+            return Err(ComparisonError::Settings);
+        }
+        if let Some(bad) = a.iter().chain(b).find(|value| !(value.is_finite() && **value > 0.0)) {
+            return Err(ComparisonError::NotPositive(*bad));
+        }
+        let (of_a, of_b) = median(a).zip(median(b)).ok_or(ComparisonError::NoBlocks)?;
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        let (mut of_a_again, mut of_b_again) = (vec![0.0; a.len()], vec![0.0; b.len()]);
+        let mut ratios: Vec<f64> = (0..self.resamples)
+            .map(|_| {
+                let below = median_of_pieces(a, &mut of_a_again, &mut random);
+                median_of_pieces(b, &mut of_b_again, &mut random) / below
+            })
+            .collect();
+        ratios.sort_unstable_by(f64::total_cmp);
+        let cut = ((1.0 - self.level) / 2.0 * ratios.len() as f64) as usize;
+        let interval = Interval { low: ratios[cut], high: ratios[ratios.len() - 1 - cut] };
+        Ok(Estimate { point: of_b / of_a, interval, blocks: a.len().min(b.len()) })
+    }
+
+    /// [`Bootstrap::median_ratio`] with the caller's draws: `draw(n)` returns an index below `n`, and is called for
     /// the ratios of the first resample, then of the second, and so on.
     fn median_ratio_with(
         &self,
@@ -150,6 +183,19 @@ impl Bootstrap {
         let interval = Interval { low: medians[cut], high: medians[medians.len() - 1 - cut] };
         Ok(Estimate { point, interval, blocks: ratios.len() })
     }
+}
+
+/// The median of a resample of a series, drawn in pieces of neighbours; the last piece may be cut.
+fn median_of_pieces(values: &[f64], resample: &mut [f64], random: &mut fastrand::Rng) -> f64 {
+    let piece = (values.len() as f64).cbrt().ceil() as usize;
+    for places in resample.chunks_mut(piece) {
+        let from = random.usize(..values.len());
+        for (offset, place) in places.iter_mut().enumerate() {
+            *place = values[(from + offset) % values.len()];
+        }
+    }
+    // It is not empty: neither are the values.
+    middle(resample).map_or(0.0, |(below, above)| below.midpoint(above))
 }
 
 /// A closed range of ratios, `low <= high`.
@@ -325,6 +371,46 @@ mod tests {
     /// Roughly normal, mean 0 and deviation 1: the sum of twelve uniform numbers (Irwin-Hall).
     fn normal(random: &mut fastrand::Rng) -> f64 {
         (0..12).map(|_| random.f64()).sum::<f64>() - 6.0
+    }
+
+    #[test]
+    fn the_ratio_of_two_series_is_found_within_its_interval() {
+        let mut random = fastrand::Rng::with_seed(11);
+        let mut series = |mean: f64, count: usize| -> Vec<f64> {
+            (0..count).map(|_| mean * (1.0 + 0.05 * normal(&mut random))).collect()
+        };
+        let (mut within, rounds) = (0, 100);
+        for round in 0..rounds {
+            let (a, b) = (series(100.0, 30), series(120.0, 40));
+            let bootstrap = Bootstrap { resamples: 400, ..Bootstrap::with_seed(round) };
+            let estimate = bootstrap.ratio_of_medians(&a, &b).expect("values");
+            assert_eq!(estimate.blocks, 30);
+            assert!(estimate.interval.low > 1.0 && estimate.interval.high < 1.4, "{estimate:?}");
+            within += u32::from(estimate.interval.contains(1.2));
+        }
+        // The level is 95 %; the bootstrap of so few values is a little too sure.
+        assert!((85..=100).contains(&within), "{within}");
+        let bootstrap = Bootstrap::with_seed(1);
+        assert_eq!(bootstrap.ratio_of_medians(&[], &[1.0]), Err(ComparisonError::NoBlocks));
+        assert_eq!(bootstrap.ratio_of_medians(&[0.0], &[1.0]), Err(ComparisonError::NotPositive(0.0)));
+        let same = bootstrap.ratio_of_medians(&[2.0, 2.0], &[3.0, 3.0]).expect("values");
+        assert_eq!((same.point, same.interval), (1.5, Interval { low: 1.5, high: 1.5 }));
+    }
+
+    #[test]
+    fn a_series_that_drifts_has_a_wider_interval_than_its_values_in_any_order() {
+        // Eight levels, each for eight slices: sixty-four values that say no more than eight.
+        let mut random = fastrand::Rng::with_seed(5);
+        let levels: Vec<f64> = (0..8).map(|_| 100.0 * (1.0 + 0.1 * normal(&mut random))).collect();
+        let drifting: Vec<f64> = levels.iter().flat_map(|level| [*level; 8]).collect();
+        let mut shuffled = drifting.clone();
+        random.shuffle(&mut shuffled);
+        let bootstrap = Bootstrap { resamples: 2000, ..Bootstrap::with_seed(3) };
+        let width = |values: &[f64]| {
+            let interval = bootstrap.ratio_of_medians(values, values).expect("values").interval;
+            interval.high - interval.low
+        };
+        assert!(width(&drifting) > 1.2 * width(&shuffled), "{} {}", width(&drifting), width(&shuffled));
     }
 
     const GOLDEN: [f64; 8] = [1.02, 0.97, 1.11, 1.05, 0.99, 1.2, 1.01, 1.07];

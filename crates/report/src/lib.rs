@@ -24,7 +24,9 @@
 mod compared;
 mod culprit;
 mod explanation;
+pub mod github;
 mod html;
+pub mod junit;
 mod loaded;
 mod planned;
 mod terminal;

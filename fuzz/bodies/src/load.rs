@@ -5,7 +5,8 @@ use weir_load::access_log::AccessLog;
 use weir_load::cookies::{COOKIES_MAX, CookieJar};
 use weir_load::sessions::{Session, Sessions, Think, parse_sessions};
 use weir_load::workload::Crowd;
-use weir_load::{Options, Profile, Request, Url, parse_server_list, parse_uri_log, parse_url_list};
+use weir_load::{Check, Options, Profile, Request, Scope, Url, parse_server_list, parse_uri_log, parse_url_list};
+use weir_measure::threshold::Threshold;
 
 /// Reads any bytes as a list of URLs: requests that can be built, or an error with its line.
 pub fn url_list(input: &[u8]) {
@@ -42,6 +43,29 @@ pub fn session_list(input: &[u8]) {
             let _ = options.check();
         }
         Err(error) => assert!(error.line <= text.lines().count()),
+    }
+}
+
+/// Reads any lines as objectives and checks: what is read is shown as itself, and says which requests it is of.
+pub fn load_gate(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let url = Url::parse("http://localhost:81/cart?id=7").expect("a URL");
+    for line in text.lines() {
+        if let Ok((Some(scope), rest)) = Scope::split(line, "x") {
+            assert!(line.trim().ends_with(rest), "{line:?}");
+            assert_eq!(scope.to_string().parse::<Scope>().as_ref(), Ok(&scope), "{line:?}");
+            let _ = scope.contains(&url, &Request::default());
+        }
+        if let Ok(threshold) = line.parse::<Threshold>() {
+            // Six digits are shown: what is smaller is shown as nothing, and is then none.
+            if let Ok(again) = threshold.to_string().parse::<Threshold>() {
+                assert_eq!(again.to_string(), threshold.to_string(), "{line:?}");
+            }
+        }
+        if let Ok(check) = line.parse::<Check>() {
+            assert_eq!(check.text(), line.trim());
+            assert!(check.scope().is_some() || check.is_of(&url, &Request::default()), "{line:?}");
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! The arguments of `weir load`.
 
+use super::baseline::BaselineArgs;
 use super::find_max::FindMaxArgs;
+use super::gate_files::GateArgs;
 use super::judge::JudgeArgs;
 use super::load_args::LoadArgs;
 use super::outputs::OutputArgs;
@@ -62,6 +64,14 @@ Examples:
       rate, errors and percentiles of each second, as a table and as a page
   weir load --rate 500 --slo 'p99<50ms' --ok 200-399,404 URL
       judge the run, 404 being a success: exit status 3 if it misses
+  weir load --urls mix.txt --slo 'errors<1%' --slo 'GET /cart: p95<200ms' URL
+      several objectives, one of them of some of the requests
+  weir load --check 'header content-type~json' --check 'json .ok=true' URL
+      responses that are not so are no successes; exit status 3 if any is not
+  weir load --slo 'p99<50ms' --junit load.xml --markdown load.md --github URL
+      the same for a build: test results, a comment, annotations
+  weir load -d 60s --baseline main.json --fail-on 'p99 worse than 10%' URL
+      fail if it is surely worse than an earlier --json report
   weir load --find-max --slo 'p99<50ms' http://localhost:8080/
       the highest rate that holds the objective
   weir load --compare './server old.conf' './server new.conf' -d 1m URL
@@ -72,12 +82,14 @@ the schedule), so a server that stalls cannot hide it by holding the generator
 back. `uncorrected` counts from when the request was really sent, or from the
 connect call where it opened its connection.
 
-A success is a whole response of status 2xx or 3xx, or of those that --ok names.
-Latencies and percentiles are of successes; those of other statuses and of
-failed requests stand apart.
+A success is a whole response of status 2xx or 3xx, or of those that --ok names,
+which is as each --check asks. Latencies and percentiles are of successes; those
+of other responses and of failed requests stand apart. Checks look at the first
+1 MiB of a body, as it came; nothing looks at it without them.
 
 Exit status: 0 if any request succeeded, 1 if none did or the server cannot be
-reached, 2 for wrong usage, 3 if the run missed the objective of --slo.";
+reached, 2 for wrong usage, 3 if the run missed an objective of --slo or failed
+a --check; the first line says which.";
 
 /// Load a web server over HTTP/1.1 or HTTP/2 and report what its users feel.
 #[derive(Debug, clap::Args)]
@@ -105,6 +117,10 @@ pub(crate) struct Args {
     pub(super) find_max: FindMaxArgs,
     #[command(flatten)]
     pub(super) judge: JudgeArgs,
+    #[command(flatten)]
+    pub(super) baseline: BaselineArgs,
+    #[command(flatten)]
+    pub(super) gate: GateArgs,
     /// Report as JSON (times in nanoseconds)
     #[arg(long)]
     pub(super) json: bool,

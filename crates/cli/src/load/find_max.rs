@@ -7,6 +7,7 @@ use super::live::{Watch, watched};
 use super::load_args::LoadArgs;
 use super::outputs::OutputArgs;
 use super::screen::Colours;
+use super::slo::objective_text;
 use super::usage::Usage;
 use super::whole_file::write_whole;
 use anyhow::{Context, anyhow};
@@ -142,8 +143,10 @@ pub(super) fn run(
     json: bool,
     quiet: bool,
 ) -> anyhow::Result<ExitCode> {
-    let objective = judge.objective().unwrap_or(Objective::Latency { share: 0.99, limit_ns: 50_000_000 });
-    let prepared = load.options(url).and_then(|options| {
+    let prepared = load.options(url).and_then(|mut options| {
+        let objective = judge.searched()?.unwrap_or(Objective::Latency { share: 0.99, limit_ns: 50_000_000 });
+        judge.apply(&mut options)?;
+        options.check()?;
         outputs.check()?;
         if options.pipeline > 1 {
             return Err(Usage(anyhow!("--find-max: an open loop has no pipeline")));
@@ -152,16 +155,16 @@ pub(super) fn run(
             return Err(Usage(anyhow!("--from-rate lies above 0 and at most at {RATE_MAX}")));
         }
         let times = Times::of(load.duration().unwrap_or(DURATION), objective, options.timeout)?;
-        Ok((options, times))
+        Ok((options, objective, times))
     });
-    let (first, times) = match prepared {
+    let (first, objective, times) = match prepared {
         Ok(prepared) => prepared,
         Err(Usage(error)) => {
             eprintln!("weir load: {}", weir_terminal::output::causes(&error));
             return Ok(ExitCode::from(2));
         }
     };
-    let slo = judge::objective_text(objective);
+    let slo = objective_text(objective);
     if !quiet {
         eprintln!(
             "searching for the highest rate that holds {slo}: trials of {:.1} s each, at most {:.0} s in all",
@@ -227,7 +230,7 @@ fn search(
         if !load.given().iter().any(|option| option == "--connections") {
             options.connections = CONNECTIONS.max(options.threads);
         }
-        judge.apply(&mut options);
+        judge.apply(&mut options).map_err(|Usage(error)| error)?;
         connections = options.connections;
         let seed = seed.wrapping_add(1 + number as u64 + u64::from(again));
         options.schedule = Schedule::Poisson { rate_per_s, seed };
@@ -374,7 +377,7 @@ fn found(
     Found {
         url,
         objective,
-        slo: judge::objective_text(objective),
+        slo: objective_text(objective),
         expected,
         highest,
         knee_per_s,

@@ -1,18 +1,19 @@
 //! The report of a load for programs.
 
+use super::gate::Gate;
 use super::heading::Heading;
-use super::judge::Verdict;
 use serde_json::{Map, Value, json};
 use weir_load::{LoadError, LoadReport, Series};
-use weir_load::{MixReport, SessionReport};
+use weir_load::{MixReport, ScopeReport, SessionReport};
 use weir_measure::summary::Summary;
 use weir_wire::client::Outcome;
 
 /// The report for programs.
-pub(super) fn as_json(report: &LoadReport, heading: &Heading, verdict: Option<&Verdict>) -> Value {
+pub(super) fn as_json(report: &LoadReport, heading: &Heading, gate: &Gate) -> Value {
     let parts = [
         made(report, heading),
-        counts(report, verdict),
+        gate.json(report),
+        counts(report),
         rates(report),
         times(report),
         json!({
@@ -32,6 +33,14 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading, verdict: Option<&V
     Value::Object(fields.flatten().collect())
 }
 
+/// What a run keeps of its report, to be compared with later ones: nothing that may hold secrets, such as its URL.
+pub(super) fn kept(report: &LoadReport, heading: &Heading) -> Value {
+    let mut kept = made(report, heading);
+    kept["url"] = Value::Null;
+    kept["series"] = series(&report.series);
+    kept
+}
+
 /// What was loaded, and how.
 fn made(report: &LoadReport, heading: &Heading) -> Value {
     json!({
@@ -47,14 +56,15 @@ fn made(report: &LoadReport, heading: &Heading) -> Value {
 }
 
 /// What became of the requests.
-fn counts(report: &LoadReport, verdict: Option<&Verdict>) -> Value {
+fn counts(report: &LoadReport) -> Value {
     let errors: Map<_, _> = report.errors.iter().map(|(kind, count)| (kind.name().to_owned(), json!(count))).collect();
     let status: Map<_, _> = report.status.iter().map(|(code, count)| (code.to_string(), json!(count))).collect();
     json!({
         "success_rate": report.success_rate(),
         "successes": report.successes,
         "unexpected": report.unexpected,
-        "objective": verdict.map(objective),
+        "failed_checks": report.unfit,
+        "scopes": report.scopes.iter().map(scope).collect::<Vec<_>>(),
         "requests": report.requests,
         "dropped": report.dropped,
         "abandoned": report.abandoned,
@@ -121,15 +131,19 @@ pub(super) fn not_made(error: &LoadError, url: Option<&str>) -> Value {
     })
 }
 
-/// What an objective says of the run.
-fn objective(verdict: &Verdict) -> Value {
+/// What came of the requests of a scope.
+fn scope(scope: &ScopeReport) -> Value {
     json!({
-        "objective": verdict.name(),
-        "met": verdict.is_met(),
-        "requests": verdict.judged.requests,
-        "missed": verdict.judged.bad,
-        "missed_share": verdict.judged.bad_share(),
-        "allowed_share": verdict.objective.allowed(),
+        "scope": scope.scope,
+        "successes": scope.successes,
+        "unexpected": scope.unexpected,
+        "failures": scope.failures,
+        "stopped": scope.stopped,
+        "dropped": scope.dropped,
+        "abandoned": scope.abandoned,
+        "successes_per_s": scope.successes_per_s,
+        "latency_ns": summary(&scope.latency),
+        "first_byte_ns": summary(&scope.first_byte),
     })
 }
 
@@ -192,7 +206,7 @@ fn remark(remark: &weir_load::Remark) -> Value {
 }
 
 /// The points of a run; a point's latency is that of successes, and null where there was none in it.
-fn series(series: &Series) -> Value {
+pub(super) fn series(series: &Series) -> Value {
     let points: Vec<_> =
         series.timed().map(|(start_s, length_s, point)| point_as_json(start_s, length_s, point)).collect();
     json!({ "interval_s": series.interval().as_secs_f64(), "merged": series.is_merged(), "points": points })

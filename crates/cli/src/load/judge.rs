@@ -1,28 +1,55 @@
-//! Whether a run met an objective, and which responses are successes.
+//! What a run is judged by: which responses are successes, objectives and checks.
 
-use std::process::ExitCode;
-use weir_load::{LoadReport, Options, Point, Statuses};
+use super::slo::{self, Slo};
+use super::usage::Usage;
+use anyhow::anyhow;
+use weir_load::{Check, Options, Point, Request, Scope, Statuses, Url};
 use weir_measure::objective::{Judged, Objective};
+use weir_measure::threshold::Threshold;
 
-/// Exit status of a run that missed its objective.
-const MISSED: u8 = 3;
+/// How many requests a refusal names.
+const REQUESTS_TOLD: usize = 5;
 
 /// The options by which a load is judged.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct JudgeArgs {
-    /// The objective that the run is judged by, or that --find-max searches by: 'p99<50ms', 'errors<1%'; errors, statuses
-    /// that are no success and dropped arrivals miss every objective [default of --find-max: p99<50ms]
-    #[arg(long, value_name = "OBJECTIVE", conflicts_with = "make_fileset", help_heading = "Load")]
-    slo: Option<Objective>,
+    /// An objective of the run, or of --find-max: 'p99<50ms', 'mean<20ms', 'max<1s', 'ttfb p95<20ms', 'errors<1%',
+    /// 'rate>500/s'; 'GET /cart: p95<200ms' for some requests, * for any characters; may be repeated. Errors, statuses
+    /// that are no success, failed checks and dropped arrivals miss it [default of --find-max: p99<50ms]
+    #[arg(long, value_name = "OBJECTIVE", conflicts_with = "make_fileset", help_heading = "Gate")]
+    slo: Vec<Slo>,
+    /// What each response must be to be a success: status=200, 'header content-type~json', 'body~REGEX',
+    /// body=sha256:HEX, 'size<1MB', 'json .items[0].id', 'json .ok=true'; != and !~ for what it must not be; 'GET /cart: '
+    /// before it for some requests; may be repeated. None may fail, unless --slo 'errors<1%' says how many
+    #[arg(long, value_name = "CHECK", conflicts_with = "make_fileset", help_heading = "Gate")]
+    check: Vec<Check>,
     /// Statuses that are a success: 200-299,404 or 2xx,404 [default: 200-399]
-    #[arg(long, value_name = "STATUSES", conflicts_with = "make_fileset", help_heading = "Load")]
+    #[arg(long, value_name = "STATUSES", conflicts_with = "make_fileset", help_heading = "Gate")]
     ok: Option<Statuses>,
 }
 
 impl JudgeArgs {
-    /// Sets the statuses that are a success in the options of a load.
-    pub(super) fn apply(&self, options: &mut Options) {
+    /// Sets what is a success, and what is counted apart, in the options of a load, which ask already for what they ask.
+    pub(super) fn apply(&self, options: &mut Options) -> Result<(), Usage> {
         options.expected = self.expected();
+        options.checks.clone_from(&self.check);
+        options.scopes = self.scopes();
+        let of_slos = self.slo.iter().filter_map(|slo| Some(("--slo", slo.to_string(), slo.scope.as_ref()?)));
+        let of_checks =
+            self.check.iter().filter_map(|check| Some(("--check", check.text().to_owned(), check.scope()?)));
+        for (option, text, scope) in of_slos.chain(of_checks) {
+            if options.requests.mix.is_some() {
+                return Err(
+                    anyhow!("{option} '{text}': the files of --mix are not told apart: leave `{scope}: ` out").into()
+                );
+            }
+            if !requests(options).any(|(url, request)| scope.contains(url, request)) {
+                return Err(
+                    anyhow!("{option} '{text}': no request of this run is {scope}; it asks {}", told(options)).into()
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Which statuses are a success.
@@ -30,121 +57,69 @@ impl JudgeArgs {
         self.ok.clone().unwrap_or_default()
     }
 
-    /// The objective, if one was given.
-    pub(super) fn objective(&self) -> Option<Objective> {
-        self.slo
+    /// The objectives.
+    pub(super) fn slos(&self) -> &[Slo] {
+        &self.slo
     }
 
-    /// What the objective says of a run, if one was given.
-    pub(super) fn verdict(&self, report: &LoadReport) -> Option<Verdict> {
-        self.slo.map(|objective| Verdict { objective, judged: of_run(report, objective) })
-    }
-}
-
-/// What an objective says of a run.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Verdict {
-    pub(super) objective: Objective,
-    pub(super) judged: Judged,
-}
-
-impl Verdict {
-    /// Whether the objective was met; without any request it was not.
-    pub(super) fn is_met(&self) -> bool {
-        self.judged.is_met(self.objective) == Some(true)
+    /// The requests that are counted apart, each once.
+    pub(super) fn scopes(&self) -> Vec<Scope> {
+        let mut scopes: Vec<Scope> = Vec::new();
+        for scope in self.slo.iter().filter_map(|slo| slo.scope.as_ref()) {
+            if !scopes.contains(scope) {
+                scopes.push(scope.clone());
+            }
+        }
+        scopes
     }
 
-    /// The objective as it is written.
-    pub(super) fn name(&self) -> String {
-        objective_text(self.objective)
+    /// Whether an objective says how many of all requests may fail.
+    pub(super) fn allows_errors(&self) -> Option<&Slo> {
+        self.slo.iter().find(|slo| slo.scope.is_none() && matches!(slo.threshold, Threshold::Errors { .. }))
     }
 
-    /// The verdict in words.
-    pub(super) fn words(&self) -> String {
-        format!(
-            "{} {}: {:.2} % of {} requests missed it, {} % may",
-            self.name(),
-            if self.is_met() { "met" } else { "missed" },
-            self.judged.bad_share() * 100.0,
-            weir_report::count(self.judged.requests),
-            decimal(self.objective.allowed() * 100.0)
-        )
+    /// What a search for the highest rate holds, if that was said.
+    pub(super) fn searched(&self) -> Result<Option<Objective>, Usage> {
+        match self.slo.as_slice() {
+            [] => Ok(None),
+            [slo] => slo.searched().map(Some).ok_or_else(|| {
+                Usage(anyhow!("--slo '{slo}': --find-max searches by a percentile or by errors, of all requests"))
+            }),
+            _ => Err(Usage(anyhow!("--find-max: it searches by one objective: give --slo once"))),
+        }
     }
 }
 
-/// The exit status of a run.
-pub(super) fn exit_code(report: &LoadReport, verdict: Option<&Verdict>) -> ExitCode {
-    match verdict {
-        _ if report.successes == 0 => ExitCode::FAILURE,
-        Some(verdict) if !verdict.is_met() => ExitCode::from(MISSED),
-        _ => ExitCode::SUCCESS,
+fn requests(options: &Options) -> impl Iterator<Item = (&Url, &Request)> {
+    let one = options.requests.list.is_empty().then_some((&options.url, &options.request));
+    options.requests.list.iter().map(|listed| (&listed.url, &listed.request)).chain(one)
+}
+
+/// What a run asks, in words.
+fn told(options: &Options) -> String {
+    let mut names: Vec<String> = Vec::new();
+    let mut more = false;
+    for (url, request) in requests(options) {
+        let name = format!("{} {}", request.method, url.target);
+        if names.contains(&name) {
+            continue;
+        }
+        if names.len() == REQUESTS_TOLD {
+            more = true;
+            break;
+        }
+        names.push(name);
     }
+    format!("{}{}", names.join(", "), if more { " and others" } else { "" })
 }
 
-/// How many requests of a run count, and how many of them missed the objective.
-fn of_run(report: &LoadReport, objective: Objective) -> Judged {
-    let stopped = of_stopped(report.stopped, objective);
-    // Requests that the user cut by ending the run are not counted.
-    let other = report.ended() - report.successes + stopped;
-    let slow = too_slow(&report.latency, objective);
-    Judged { requests: report.successes + other, bad: slow + other, unknown: 0 }
-}
-
-/// The same of a stretch of a run; arrivals that it dropped have missed the objective.
+/// How many requests of a stretch of a run count, and how many of them missed an objective; arrivals that it dropped have.
 pub(super) fn of_point(point: &Point, objective: Objective) -> Judged {
     let counts = &point.counts;
-    let other = counts.unexpected + counts.failures() + counts.dropped + of_stopped(counts.stopped(), objective);
-    let slow = too_slow(&point.latency.histogram(), objective);
+    let (stopped, slow) = match objective {
+        Objective::Latency { limit_ns, .. } => (counts.stopped(), slo::too_slow(&point.latency.histogram(), limit_ns)),
+        Objective::Errors { .. } => (0, 0),
+    };
+    let other = counts.unexpected + counts.failures() + counts.dropped + stopped;
     Judged { requests: counts.successes() + other, bad: slow + other, unknown: 0 }
-}
-
-/// Users who gave up got no response in time, but a response that takes too long is no error.
-fn of_stopped(stopped: u64, objective: Objective) -> u64 {
-    match objective {
-        Objective::Latency { .. } => stopped,
-        Objective::Errors { .. } => 0,
-    }
-}
-
-/// How many successes took longer than the objective allows.
-fn too_slow(latency: &weir_load::Histogram, objective: Objective) -> u64 {
-    match objective {
-        Objective::Latency { limit_ns, .. } => latency.len() - latency.count_between(0, limit_ns).min(latency.len()),
-        Objective::Errors { .. } => 0,
-    }
-}
-
-/// An objective in its own syntax.
-pub(super) fn objective_text(objective: Objective) -> String {
-    match objective {
-        Objective::Latency { share, limit_ns } => {
-            let limit = match limit_ns {
-                limit if limit % 1_000_000_000 == 0 => format!("{}s", limit / 1_000_000_000),
-                limit if limit % 1_000_000 == 0 => format!("{}ms", limit / 1_000_000),
-                limit => format!("{}us", decimal(limit as f64 / 1e3)),
-            };
-            format!("p{}<{limit}", decimal(share * 100.0))
-        }
-        Objective::Errors { share } => format!("errors<{}%", decimal(share * 100.0)),
-    }
-}
-
-/// A number without the zeros behind it.
-fn decimal(number: f64) -> String {
-    // Shares come from decimals; digits beyond the sixth are of the conversion.
-    let text = format!("{number:.6}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_objective_reads_as_it_is_written() {
-        for text in ["p99<50ms", "p99.9<1s", "p50<800us", "p99.99<1500ms", "errors<1%", "errors<0.1%"] {
-            let read: Objective = text.parse().expect(text);
-            assert_eq!(objective_text(read), text);
-        }
-    }
 }

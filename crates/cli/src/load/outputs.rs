@@ -1,7 +1,7 @@
 //! Where else the figures of a load go: files, and scrapers that ask while it runs.
 
+use super::gate::Gate;
 use super::heading::Heading;
-use super::judge::Verdict;
 use super::prometheus::Exporter;
 use super::stream::{POINTS_MAX, Stream};
 use super::whole_file::{folder_of, replaced, write_whole};
@@ -79,17 +79,7 @@ impl OutputArgs {
 
     /// Refuses files that cannot be written, before a long run rather than behind it.
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        for (name, file) in self.files() {
-            if file.is_dir() {
-                anyhow::bail!("{name} {}: is a directory", file.display());
-            }
-            if replaced(file) {
-                let folder = folder_of(file);
-                tempfile::tempfile_in(folder)
-                    .with_context(|| format!("{name} {}: cannot write in {}", file.display(), folder.display()))?;
-            }
-        }
-        Ok(())
+        self.files().try_for_each(|(name, file)| check_file(name, file))
     }
 
     /// The exporter that gets the figures while the load runs.
@@ -108,12 +98,7 @@ impl OutputArgs {
     }
 
     /// Writes what is written when the run is over.
-    pub(super) fn write(
-        &self,
-        report: &LoadReport,
-        heading: &Heading,
-        verdict: Option<&Verdict>,
-    ) -> anyhow::Result<()> {
+    pub(super) fn write(&self, report: &LoadReport, heading: &Heading, gate: &Gate) -> anyhow::Result<()> {
         if let Some(file) = &self.csv {
             write_whole(file, &csv(&report.series))
                 .with_context(|| format!("--csv: cannot write {}", file.display()))?;
@@ -128,11 +113,24 @@ impl OutputArgs {
                 .with_context(|| format!("--hdr-log: cannot write {}", file.display()))?;
         }
         if let Some(file) = &self.html {
-            write_whole(file, &weir_report::load_html(&super::page::page(report, heading, verdict)))
+            write_whole(file, &weir_report::load_html(&super::page::page(report, heading, gate)))
                 .with_context(|| format!("--html: cannot write {}", file.display()))?;
         }
         Ok(())
     }
+}
+
+/// Refuses a file that cannot be written, which the option `name` gives.
+pub(super) fn check_file(name: &str, file: &Path) -> anyhow::Result<()> {
+    if file.is_dir() {
+        anyhow::bail!("{name} {}: is a directory", file.display());
+    }
+    if replaced(file) {
+        let folder = folder_of(file);
+        tempfile::tempfile_in(folder)
+            .with_context(|| format!("{name} {}: cannot write in {}", file.display(), folder.display()))?;
+    }
+    Ok(())
 }
 
 /// The time series: a line for each point, times of successes in milliseconds, empty where there was none.

@@ -1,7 +1,7 @@
 //! What the HTML page of a load shows.
 
+use super::gate::{Finding, Gate};
 use super::heading::Heading;
-use super::judge::Verdict;
 use weir_load::{Histogram, LoadReport};
 use weir_measure::summary::Summary;
 use weir_report::{Loaded, LoadedPoint};
@@ -11,7 +11,7 @@ const COLUMNS: u32 = 60;
 /// Points of the percentile curve for each factor of ten of the share that is slower.
 const PER_DECADE: u32 = 12;
 
-pub(super) fn page(report: &LoadReport, heading: &Heading, verdict: Option<&Verdict>) -> Loaded {
+pub(super) fn page(report: &LoadReport, heading: &Heading, gate: &Gate) -> Loaded {
     let points = report.series.timed().map(|(begin_s, length_s, point)| LoadedPoint {
         begin_s,
         length_s,
@@ -42,7 +42,7 @@ pub(super) fn page(report: &LoadReport, heading: &Heading, verdict: Option<&Verd
         latency: Summary::of(&report.latency),
         latency_unexpected: Summary::of(&report.unexpected_latency),
         latency_failed: Summary::of(&report.failure_time),
-        objective: verdict.map(|verdict| (verdict.words(), verdict.is_met())),
+        objective: objective(gate),
         curve: curve(&report.latency),
         spread: spread(&report.latency),
         points: points.collect(),
@@ -63,6 +63,12 @@ pub(super) fn page(report: &LoadReport, heading: &Heading, verdict: Option<&Verd
 /// The slowest requests by their traces.
 fn traces(report: &LoadReport) -> Vec<String> {
     report.slow_traces.iter().flatten().map(|trace| super::screen::trace_in_words(trace).trim().to_owned()).collect()
+}
+
+/// What was asked of the run and what came of it, in words, and whether it was held; `None` where nothing was asked.
+fn objective(gate: &Gate) -> Option<(String, bool)> {
+    let lines: Vec<String> = gate.findings.iter().map(Finding::line).collect();
+    (!lines.is_empty()).then(|| (lines.join("; "), gate.missed().next().is_none()))
 }
 
 /// (share that is slower, latency), down to the share of one request.

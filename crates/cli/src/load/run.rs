@@ -1,12 +1,15 @@
 //! `weir load`, from its arguments to its report.
 
 use super::args::Args;
+use super::baseline::REPORT_FILE;
+use super::gate::Gate;
 use super::heading::Heading;
 use super::json::as_json;
 use super::live::{Watch, watched};
 use super::usage::Usage;
-use super::{beside, fileset, find_max, json, judge, screen};
-use anyhow::anyhow;
+use super::whole_file::write_whole;
+use super::{beside, fileset, find_max, json, screen};
+use anyhow::{Context, anyhow};
 use std::process::ExitCode;
 use weir_load::LoadError;
 use weir_record::into_run;
@@ -38,7 +41,7 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let options = args.load.options(args.url.as_deref()).and_then(|mut options| {
         args.outputs.apply(&mut options);
-        args.judge.apply(&mut options);
+        args.judge.apply(&mut options)?;
         options.check()?;
         args.outputs.check()?;
         if args.json && args.outputs.streams_to_stdout() {
@@ -46,16 +49,18 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
                 anyhow!("--ndjson -: standard output takes one of them; write --ndjson FILE with --json").into()
             );
         }
-        Ok((options, args.outputs.stream()?))
+        args.gate.check()?;
+        let heading = Heading::of(&options);
+        let baseline = args.baseline.read(&heading)?;
+        Ok((options, heading, baseline, args.outputs.stream()?))
     });
-    let (options, stream) = match options {
+    let (options, heading, baseline, stream) = match options {
         Ok(made) => made,
         Err(Usage(error)) => {
             eprintln!("weir load: {}", weir_terminal::output::causes(&error));
             return Ok(ExitCode::from(2));
         }
     };
-    let heading = Heading::of(&options);
     let stop = Stop::on_signals()?;
     let title = format!("{}  {}", heading.url, heading.manner);
     let exporter = args.outputs.exporter(&heading.url)?;
@@ -70,19 +75,25 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(stream) = &watch.stream {
         stream.finish(&report.series)?;
     }
-    let verdict = args.judge.verdict(&report);
-    args.outputs.write(&report, &heading, verdict.as_ref())?;
+    let gate = Gate::of(&args.judge, &baseline, &report);
+    args.outputs.write(&report, &heading, &gate)?;
+    args.gate.write(&report, &heading, &gate)?;
+    if let Some(directory) = &args.run {
+        let file = directory.join(REPORT_FILE);
+        write_whole(&file, &format!("{:#}\n", json::kept(&report, &heading)))
+            .with_context(|| format!("--run: cannot write {}", file.display()))?;
+    }
     if args.json {
-        weir_terminal::output::print(&format!("{:#}\n", as_json(&report, &heading, verdict.as_ref())))?;
+        weir_terminal::output::print(&format!("{:#}\n", as_json(&report, &heading, &gate)))?;
     } else {
         let to_stderr = args.outputs.streams_to_stdout();
         let colours = if to_stderr { screen::Colours::of_stderr() } else { screen::Colours::of_stdout() };
-        let text = screen::text(&report, &heading, verdict.as_ref(), args.verbose, colours);
+        let text = screen::text(&report, &heading, &gate, args.verbose, colours);
         if to_stderr {
             eprint!("{text}");
         } else {
             weir_terminal::output::print(&text)?;
         }
     }
-    Ok(judge::exit_code(&report, verdict.as_ref()))
+    Ok(gate.exit_code(&report))
 }

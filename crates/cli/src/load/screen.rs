@@ -1,8 +1,8 @@
 //! The report of a load on one screen.
 
 use super::blocks::{blocks, condensed, top};
+use super::gate::{Gate, Kind, Outcome};
 use super::heading::Heading;
-use super::judge::Verdict;
 use std::fmt::Write;
 use std::time::Duration;
 use weir_load::{Histogram, LoadReport};
@@ -56,17 +56,11 @@ impl Colours {
 }
 
 /// The whole screen; `calls` adds what the generator asked of the kernel.
-pub(super) fn text(
-    report: &LoadReport,
-    heading: &Heading,
-    verdict: Option<&Verdict>,
-    calls: bool,
-    colours: Colours,
-) -> String {
+pub(super) fn text(report: &LoadReport, heading: &Heading, gate: &Gate, calls: bool, colours: Colours) -> String {
     let mut screen = String::new();
     // Writing to a string cannot fail.
-    let _ = write_head(&mut screen, report, heading, colours)
-        .and_then(|()| write_counts(&mut screen, report, verdict, colours))
+    let _ = write_head(&mut screen, report, heading, gate, colours)
+        .and_then(|()| write_counts(&mut screen, report, gate, colours))
         .and_then(|()| write_course(&mut screen, report, heading, colours))
         .and_then(|()| write_times(&mut screen, report, colours))
         .and_then(|()| write_traces(&mut screen, report))
@@ -75,10 +69,19 @@ pub(super) fn text(
 }
 
 /// What was loaded, how, and for how long.
-fn write_head(screen: &mut String, report: &LoadReport, heading: &Heading, colours: Colours) -> std::fmt::Result {
+fn write_head(
+    screen: &mut String,
+    report: &LoadReport,
+    heading: &Heading,
+    gate: &Gate,
+    colours: Colours,
+) -> std::fmt::Result {
     if report.successes == 0 {
         writeln!(screen, "{} {}", colours.bad("no request succeeded:"), colours.bold(&heading.url))?;
     } else {
+        if let Some(reason) = gate.reason() {
+            writeln!(screen, "{}", colours.bad(&reason))?;
+        }
         writeln!(screen, "{}", colours.bold(&heading.url))?;
     }
     let seconds = report.duration.as_secs_f64();
@@ -97,12 +100,7 @@ pub(super) fn took_longer(report: &LoadReport) -> Option<f64> {
 }
 
 /// How many requests succeeded, and what became of the others.
-fn write_counts(
-    screen: &mut String,
-    report: &LoadReport,
-    verdict: Option<&Verdict>,
-    colours: Colours,
-) -> std::fmt::Result {
+fn write_counts(screen: &mut String, report: &LoadReport, gate: &Gate, colours: Colours) -> std::fmt::Result {
     let failures = report.failures();
     let share = report.success_rate().map_or_else(|| "-".to_owned(), percent);
     let success = format!(
@@ -112,17 +110,30 @@ fn write_counts(
         report.successes_per_s
     );
     writeln!(screen, "{}", if report.successes < report.ended() { colours.bad(&success) } else { success })?;
-    if let Some(verdict) = verdict {
-        let words = format!("  objective  {}", verdict.words());
-        writeln!(screen, "{}", if verdict.is_met() { words } else { colours.bad(&words) })?;
+    for finding in &gate.findings {
+        let kind = match finding.kind {
+            Kind::Objective => "objective",
+            Kind::Check => "check    ",
+            Kind::Comparison => "compared ",
+        };
+        let words = format!("  {kind}  {}", finding.line());
+        let words = match finding.outcome {
+            Outcome::Met => words,
+            Outcome::Missed => colours.bad(&words),
+            Outcome::Untold => colours.doubtful(&words),
+        };
+        writeln!(screen, "{words}")?;
     }
     writeln!(screen, "  requests   {:>12}   {:.1}/s", grouped(report.requests), report.rate_per_s)?;
     writeln!(screen, "  received   {:>12}   {}/s", bytes(report.bytes as f64), bytes(report.bytes_per_s))?;
     let status = list(report.status.iter().map(|(code, count)| (code.to_string(), *count)));
-    let others = match report.unexpected {
+    let mut others = match report.other_statuses() {
         0 => String::new(),
         others => format!("   ({} other than {})", grouped(others), report.expected),
     };
+    if report.unfit > 0 {
+        others.push_str(&format!("   ({} failed a check)", grouped(report.unfit)));
+    }
     let status = format!("{status}{others}");
     writeln!(screen, "  status     {}", if report.unexpected > 0 { colours.bad(&status) } else { status })?;
     let errors = list(report.errors.iter().map(|(kind, count)| (kind.name().to_owned(), *count)));
@@ -307,7 +318,7 @@ fn table(screen: &mut String, report: &LoadReport, colours: Colours) -> std::fmt
             .chain(sessions)
             .chain([
                 ("connect", &report.connect),
-                ("other status", &report.unexpected_latency),
+                (if report.unfit > 0 { "no success" } else { "other status" }, &report.unexpected_latency),
                 ("failed", &report.failure_time),
             ])
     {

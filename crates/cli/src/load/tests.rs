@@ -1,5 +1,6 @@
 //! How a command line becomes a load, and a load a report.
 
+use super::gate::Gate;
 use super::heading::Heading;
 use super::json::{as_json, summary};
 use super::{Args, Usage, screen};
@@ -50,7 +51,7 @@ fn mistakes_are_explained() {
 }
 
 /// The keys of the JSON.
-const KEYS: [&str; 47] = [
+const KEYS: [&str; 54] = [
     "ok",
     "success_rate",
     "successes",
@@ -93,6 +94,13 @@ const KEYS: [&str; 47] = [
     "mix",
     "warnings",
     "url",
+    "objectives",
+    "checks",
+    "compared",
+    "passed",
+    "missed",
+    "failed_checks",
+    "scopes",
     "connections",
     "http_version",
     "streams",
@@ -116,7 +124,7 @@ fn the_json_has_its_keys() {
     let heading = Heading::of(&options);
     let report = weir_load::run(options, &Control::default()).expect("a run");
     server.join().expect("no panic");
-    let value = as_json(&report, &heading, None);
+    let value = as_json(&report, &heading, &Gate::default());
     let keys: Vec<_> = value.as_object().expect("an object").keys().map(String::as_str).collect();
     let mut expected = KEYS.to_vec();
     expected.sort_unstable();
@@ -130,6 +138,6 @@ fn the_json_has_its_keys() {
     assert_eq!(value["latency_curve_ns"][0], json!([0.0, latency["min"]]));
     assert!(latency["p99_9"].is_u64() && latency["mean"].is_number());
     assert_eq!(summary(&weir_load::Histogram::new(3).expect("three digits")), Value::Null);
-    let screen = screen::text(&report, &heading, None, true, screen::Colours::of_stdout());
+    let screen = screen::text(&report, &heading, &Gate::default(), true, screen::Colours::of_stdout());
     assert!(screen.contains("errors     timeout: 1") && screen.contains("closed loop"), "{screen}");
 }

@@ -40,6 +40,8 @@ const OUTPUT: &[&str] = &["csv", "html"];
 /// What only a single run has.
 const OUTPUT_OF_RUN: &[&str] =
     &["interval", "hgrm", "hdr_log", "ndjson", "prometheus", "prometheus_listen", "prometheus_push"];
+/// What a single load is compared with, and what a build reads of it.
+const OF_GATE: &[&str] = &["junit", "markdown", "github", "baseline", "fail_on"];
 /// The server that is recorded.
 const TARGET: &[&str] = &["port", "pid", "comm", "unit", "container", "cgroup"];
 /// A recording that goes on for ever.
@@ -154,6 +156,8 @@ const OF_LOAD: [Mode; 7] = [
         is_on: |matches| given(matches, "make_fileset"),
         idle: &[
             &["url", "run", "verbose", "duration", "seed", "queue", "find_max", "compare", "slo", "ok", "from_rate"],
+            &["check"],
+            OF_GATE,
             DRIVE,
             WHEN,
             REQUEST,
@@ -176,6 +180,7 @@ const OF_LOAD: [Mode; 7] = [
             CROWD,
             &["run", "verbose"],
             OUTPUT_OF_RUN,
+            OF_GATE,
         ],
         words: "a search (--find-max) sets its rates and trials itself and shows no single run; leave it out",
     },
@@ -325,20 +330,9 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage {
         path: &["load"],
         options: &[
-            &[
-                "url",
-                "make_fileset",
-                "run",
-                "json",
-                "quiet",
-                "verbose",
-                "find_max",
-                "slo",
-                "ok",
-                "from_rate",
-                "compare",
-            ],
-            &["rate", "duration", "seed", "queue"],
+            &["url", "make_fileset", "run", "json", "quiet", "verbose", "find_max", "slo", "ok", "from_rate"],
+            &["compare", "rate", "duration", "seed", "queue", "check"],
+            OF_GATE,
             OUTPUT,
             OUTPUT_OF_RUN,
             DRIVE,

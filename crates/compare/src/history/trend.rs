@@ -168,7 +168,8 @@ impl Trends {
     /// What they say, as Markdown to follow a report.
     #[must_use]
     pub fn markdown(&self) -> String {
-        let items: String = self.words().iter().map(|words| format!("- {}\n", crate::markdown::cell(words))).collect();
+        let items: String =
+            self.words().iter().map(|words| format!("- {}\n", weir_report::github::cell(words))).collect();
         format!("\n## Since earlier results\n\n{items}")
     }
 

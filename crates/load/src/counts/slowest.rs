@@ -54,7 +54,8 @@ pub(crate) struct SlowTally {
 
 /// What the slowest requests spent in the generator itself.
 ///
-/// These are the successes whose latency is the 99th percentile or more, which is told within a sixteenth.
+/// These are the successes whose latency is the 99th percentile or more, which is told within a sixteenth. Responses that
+/// fail a check are among them, as they are checked when this is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slowest {
     /// How many there were.

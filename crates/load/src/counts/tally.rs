@@ -1,11 +1,14 @@
 //! What one loop counts.
 
+use crate::counts::answered::Answered;
 use crate::counts::calls::Calls;
+use crate::counts::checks::CheckTally;
 use crate::counts::clients::Clients;
 use crate::counts::histogram::{Histogram, histogram};
 use crate::counts::mix::MixTally;
 use crate::counts::reasons::Reasons;
 use crate::counts::remarks::{CodeCounts, OddityCounts};
+use crate::counts::scopes::ScopeTally;
 use crate::counts::series::Counts;
 use crate::counts::sessions::SessionTally;
 use crate::counts::slowest::SlowTally;
@@ -21,7 +24,7 @@ const LATE_NS: u64 = 1_000_000;
 pub(crate) struct Tally {
     /// Which statuses count as success.
     pub(crate) expected: Statuses,
-    /// Whole responses with a status that is not expected.
+    /// Whole responses that are no success: their status is not expected, or they failed a check.
     pub(crate) unexpected: u64,
     /// Those of them that came after the run's end: seldom any, so that these are counted and not the others.
     pub(crate) successes_late: u64,
@@ -73,6 +76,8 @@ pub(crate) struct Tally {
     pub(crate) goaways: CodeCounts,
     pub(crate) mix: MixTally,
     pub(crate) clients: Clients,
+    pub(crate) checks: CheckTally,
+    pub(crate) scopes: ScopeTally,
     /// Handed in when the loop is over.
     pub(crate) sessions: Option<SessionTally>,
 }
@@ -136,16 +141,18 @@ impl Tally {
             goaways: CodeCounts::default(),
             mix: MixTally::default(),
             clients: Clients::default(),
+            checks: CheckTally::default(),
+            scopes: ScopeTally::default(),
             sessions: None,
         }
     }
 
     /// A whole response came.
     #[inline]
-    pub(crate) fn answered(&mut self, status: u16, in_time: bool, durations: Durations) {
-        let at = usize::from(status);
-        if at >= STATUS_CODES || !self.expected.contains(status) {
-            return self.answered_otherwise(status, in_time, durations.latency_ns);
+    pub(crate) fn answered(&mut self, answered: Answered, in_time: bool, durations: Durations) {
+        let at = answered.place();
+        if at >= STATUS_CODES || !self.expected.contains(answered.status()) {
+            return self.answered_otherwise(answered.status(), in_time, durations.latency_ns);
         }
         self.status[at] += 1;
         if !in_time {
@@ -156,7 +163,7 @@ impl Tally {
         self.first_byte.saturating_record(durations.first_byte_ns);
     }
 
-    /// A whole response came, with a status that is not expected.
+    /// A whole response came that is no success.
     #[inline(never)]
     fn answered_otherwise(&mut self, status: u16, in_time: bool, latency_ns: u64) {
         if let Some(count) = self.status.get_mut(usize::from(status)) {
@@ -184,7 +191,7 @@ impl Tally {
         }
     }
 
-    /// Whole responses with a status that is expected.
+    /// Whole responses with a status that is expected, which failed no check.
     pub(crate) fn successes(&self) -> u64 {
         // Each is recorded there, and nothing else is.
         self.first_byte.len()
@@ -278,6 +285,8 @@ impl Tally {
         if let Some(more) = &other.traces {
             self.traces.get_or_insert_with(|| Box::new(TraceTally::new(0, 0))).merge(more);
         }
+        self.checks.merge(&other.checks);
+        self.scopes.merge(&other.scopes);
         if let Some(more) = &other.sessions {
             self.sessions.get_or_insert_with(SessionTally::new).merge(more);
         }

@@ -7,7 +7,8 @@
 
 mod connecting;
 mod driving;
-mod events;
+pub(crate) mod events;
+pub(crate) mod following;
 pub(crate) mod protocol;
 pub(crate) mod sessions;
 pub(crate) mod slowest;

@@ -5,7 +5,9 @@ use crate::connect::connection::Connection;
 use crate::connect::connector::Connector;
 use crate::connect::kernel::{Kernel, monotonic_ns};
 use crate::connect::spread::Spread;
+use crate::counts::checks::CheckTally;
 use crate::counts::clients::Clients;
+use crate::counts::scopes::ScopeTally;
 use crate::counts::slices::Slices;
 use crate::counts::tally::{Published, Tally};
 use crate::counts::traced::TraceTally;
@@ -104,7 +106,9 @@ impl<'a, V: Version> Engine<'a, V> {
 
 /// The counts that a loop begins with.
 fn tally(plan: &Plan, clients: Clients, lane: u32) -> Tally {
-    let mut tally = Tally { clients, ..Tally::new(plan.expected.clone()) };
+    let checks = CheckTally::new(plan.followed.as_ref().map_or(0, |followed| followed.checks.len()));
+    let scopes = ScopeTally::new(plan.followed.as_ref().map_or(0, |followed| followed.scopes));
+    let mut tally = Tally { clients, checks, scopes, ..Tally::new(plan.expected.clone()) };
     tally.traces = plan.traces.map(|seed| Box::new(TraceTally::new(seed, lane)));
     // The slowest are listed by their traces, so that none is passed over.
     tally.slow.all = tally.traces.is_some();

@@ -1,6 +1,9 @@
 //! What is counted and told of requests that are over.
 
+use crate::counts::answered::Answered;
+use crate::counts::scopes::Unanswered;
 use crate::counts::tally::Durations;
+use crate::engine::following::count_unanswered;
 use crate::engine::state::Engine;
 use crate::http1::connection::Batch;
 use crate::http1::state::Http1;
@@ -15,21 +18,27 @@ pub(crate) struct Over {
     pub(crate) done_ns: u64,
     pub(crate) response_end: u64,
     pub(crate) request_bytes: u32,
-    pub(crate) status: u16,
+    pub(crate) answered: Answered,
     pub(crate) encrypted: bool,
+}
+
+impl Over {
+    #[inline]
+    pub(crate) fn durations(&self) -> Durations {
+        let batch = &self.batch;
+        let from_ns = if batch.opened { self.connect_start_ns } else { batch.sent_ns };
+        Durations {
+            latency_ns: self.done_ns.saturating_sub(batch.intended_ns),
+            uncorrected_ns: self.done_ns.saturating_sub(from_ns),
+            first_byte_ns: batch.first_byte_ns.saturating_sub(batch.sent_ns),
+        }
+    }
 }
 
 impl Engine<'_, Http1> {
     #[inline]
     pub(crate) fn count_answer(&mut self, over: &Over) {
-        let batch = &over.batch;
-        let from_ns = if batch.opened { over.connect_start_ns } else { batch.sent_ns };
-        let durations = Durations {
-            latency_ns: over.done_ns.saturating_sub(batch.intended_ns),
-            uncorrected_ns: over.done_ns.saturating_sub(from_ns),
-            first_byte_ns: batch.first_byte_ns.saturating_sub(batch.sent_ns),
-        };
-        self.tally.answered(over.status, over.done_ns <= self.scheduler.end_ns, durations);
+        self.tally.answered(over.answered, over.done_ns <= self.scheduler.end_ns, over.durations());
         self.tally.last_done_ns = over.done_ns;
         if self.events.wanted() {
             self.tell(over, Outcome::Done);
@@ -48,9 +57,13 @@ impl Engine<'_, Http1> {
             done_ns: self.now_ns,
             response_end: received,
             request_bytes: 0,
-            status: 0,
+            answered: Answered::fit(0),
             encrypted: connection.encrypted,
         };
+        if self.plan.followed.is_some() {
+            let why = if outcome == Outcome::Stopped { Unanswered::Stopped } else { Unanswered::Failed };
+            self.count_scopes(slot, why);
+        }
         self.scheduler.outstanding -= u64::from(batch.left);
         self.tally.failed(outcome, u64::from(batch.left), self.now_ns.saturating_sub(batch.intended_ns));
         self.tally.last_done_ns = self.now_ns;
@@ -75,6 +88,15 @@ impl Engine<'_, Http1> {
         self.connections[slot].http.batch = batch;
     }
 
+    /// Counts the requests of a batch that have no whole response in their scopes.
+    pub(crate) fn count_scopes(&mut self, slot: usize, why: Unanswered) {
+        let http = &self.connections[slot].http;
+        for number in http.batch.answered..http.batch.answered + http.batch.left {
+            let request = http.burst.get(number as usize).map_or(http.batch.request, |piece| piece.request);
+            count_unanswered(self.plan, &mut self.tally, request, why);
+        }
+    }
+
     fn tell(&mut self, over: &Over, outcome: Outcome) {
         let batch = &over.batch;
         self.events.request(ClientRequest {
@@ -88,7 +110,7 @@ impl Engine<'_, Http1> {
             request_bytes: over.request_bytes,
             response_offset: batch.response_offset,
             response_bytes: over.response_end.saturating_sub(batch.response_offset),
-            status: over.status,
+            status: over.answered.status(),
             name: self.plan.requests.entry(batch.request).name,
             outcome,
             opened_connection: batch.opened,

@@ -69,13 +69,19 @@ impl Chunked {
         self.bare
     }
 
-    /// Takes bytes of the body: how many belong to it, and whether it is whole.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<(usize, bool), Malformed> {
+    /// Takes bytes of the body: how many belong to it, and whether it is whole; pieces of data go to `content`.
+    #[inline]
+    pub(crate) fn feed_into(
+        &mut self,
+        bytes: &[u8],
+        mut content: impl FnMut(&[u8]),
+    ) -> Result<(usize, bool), Malformed> {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
             match self.place {
                 Place::Data(left) => {
                     let taken = (bytes.len() - at).min(usize::try_from(left).unwrap_or(usize::MAX));
+                    content(&bytes[at..at + taken]);
                     at += taken;
                     self.bytes = self.bytes.saturating_add(taken as u64);
                     let left = left - taken as u64;

@@ -1,5 +1,6 @@
 //! What the loop knows of one connection over HTTP/1.
 
+use crate::checks::{Keeps, Seen};
 use crate::connect::connection::Connection;
 use crate::counts::traced::TraceTally;
 use crate::http1::response::Parser;
@@ -51,6 +52,8 @@ pub(crate) struct Pipeline {
     /// The number of the first request of the batch among those that say of which trace they are.
     pub(crate) first_traced: u64,
     pub(crate) parser: Parser,
+    /// What has come of the response that is awaited, where checks look at it.
+    pub(crate) seen: Option<Box<Seen>>,
     /// Whether a transmission was told of a reset: the kernel tells it once, and a reception then sees a mere end.
     pub(crate) was_reset: bool,
     /// Whether its receptions and transmissions go through the ring.
@@ -58,10 +61,13 @@ pub(crate) struct Pipeline {
 }
 
 impl Pipeline {
-    pub(crate) fn new(requests: &Table) -> Self {
+    pub(crate) fn new(requests: &Table, keeps: Keeps) -> Self {
         let mut parser = Parser::new(requests.entry(0).head_only);
         if requests.cookie_jar {
             parser.keep_cookies();
+        }
+        if keeps.head {
+            parser.keep_heads();
         }
         Self {
             batch: Batch::default(),
@@ -71,6 +77,7 @@ impl Pipeline {
             composed: Vec::new(),
             first_traced: 0,
             parser,
+            seen: keeps.any().then(|| Box::new(Seen::new(keeps))),
             was_reset: false,
             in_ring: false,
         }

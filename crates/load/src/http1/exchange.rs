@@ -4,12 +4,14 @@
 
 use crate::connect::connection::Phase;
 use crate::connect::kernel::{HANGUP, monotonic_ns};
+use crate::counts::answered::Answered;
 use crate::counts::traced::TracedOne;
 use crate::engine::slowest::held_us;
 use crate::engine::state::{Engine, READS_IN_A_ROW};
 use crate::http1::account::Over;
 use crate::http1::connection::Batch;
 use crate::http1::failing;
+use crate::http1::following::{feed_watched, follow};
 use crate::http1::state::{Http1, Wanted};
 use crate::requests::piece::Piece;
 use std::io;
@@ -142,9 +144,12 @@ impl Engine<'_, Http1> {
                 connection.http.batch.first_byte_ns = self.now_ns;
                 connection.http.batch.response_offset = if connection.encrypted { before } else { before + at as u64 };
             }
-            match connection.http.parser.feed(&bytes[at..]) {
+            let fed = match self.plan.is_watched {
+                false => connection.http.parser.feed(&bytes[at..]),
+                true => feed_watched(connection, &mut self.events, &bytes[at..]),
+            };
+            match fed {
                 Ok(progress) => {
-                    self.events.received(connection.number, || &bytes[at..at + progress.consumed]);
                     at += progress.consumed;
                     if connection.http.parser.status() == 400 {
                         failing::look_for_tls(&mut self.tally, connection.encrypted, bytes);
@@ -154,7 +159,6 @@ impl Engine<'_, Http1> {
                     }
                 }
                 Err(malformed) => {
-                    self.events.received(connection.number, || &bytes[at..]);
                     self.not_understood(slot, &malformed);
                     return false;
                 }
@@ -187,28 +191,29 @@ impl Engine<'_, Http1> {
         }
         let connection = &mut self.connections[slot];
         let entry = self.plan.requests.entry(connection.http.batch.request);
-        let over = Over {
+        let mut over = Over {
             connection: connection.number,
             connect_start_ns: connection.connect_start_ns,
             batch: connection.http.batch,
             done_ns: self.now_ns,
             response_end,
             request_bytes: connection.awaited_bytes(entry),
-            status: connection.http.parser.status(),
+            answered: Answered::fit(connection.http.parser.status()),
             encrypted: connection.encrypted,
         };
-        if self.plan.requests.is_composed {
-            connection.keep_cookies(self.plan);
-            if let Some(files) = &self.plan.requests.files {
-                let (request, bytes) = (over.batch.request, connection.http.parser.body_bytes());
-                let is_expected = self.plan.expected.contains(over.status);
-                self.tally.mix.count(files, request, entry.head_only, (over.status, is_expected), bytes);
-            }
+        if self.plan.has_more {
+            let end_ns = self.scheduler.end_ns;
+            follow(self.plan, &mut self.tally, &mut self.now_ns, end_ns, connection, &mut over);
         }
         let session = over.batch.session;
         if session != 0
             && let Some(sessions) = &mut self.http.sessions
-            && sessions.count_answer(session, over.connection, over.status, self.plan.expected.contains(over.status))
+            && sessions.count_answer(
+                session,
+                over.connection,
+                over.answered.status(),
+                self.plan.is_success(over.answered),
+            )
         {
             // Each response of a director's has a time of its own to come.
             connection.http.batch.started_ns = self.now_ns;

@@ -10,6 +10,7 @@ mod directed;
 mod drive;
 mod exchange;
 mod failing;
+mod following;
 mod framing;
 mod lifecycle;
 mod malformed;

@@ -4,6 +4,8 @@ use crate::LoadError;
 use crate::connect::connection::{Phase, slot_of};
 use crate::connect::kernel::{HANGUP, READABLE};
 use crate::connect::stream::Stream;
+use crate::counts::scopes::Unanswered;
+use crate::engine::following::count_unanswered;
 use crate::engine::protocol::{ProtocolLoop, TakenUp};
 use crate::engine::slowest::micros;
 use crate::engine::state::Engine;
@@ -107,6 +109,7 @@ impl ProtocolLoop for Engine<'_, Http1> {
             self.http.queued += 1;
             TakenUp::Queued
         } else {
+            count_unanswered(self.plan, &mut self.tally, request, Unanswered::Dropped);
             TakenUp::Dropped
         }
     }
@@ -121,7 +124,12 @@ impl ProtocolLoop for Engine<'_, Http1> {
 
     fn abandon_queued(&mut self) {
         for pool in &mut self.http.pools {
-            self.tally.abandoned += pool.queue.drain(..).count() as u64;
+            self.tally.abandoned += pool.queue.len() as u64;
+            // Of sessions no request has begun.
+            let requests = pool.queue.drain(..).filter(|_| self.http.sessions.is_none());
+            requests.for_each(|wanted| {
+                count_unanswered(self.plan, &mut self.tally, wanted.request, Unanswered::Abandoned);
+            });
         }
         self.http.queued = 0;
     }
@@ -235,6 +243,9 @@ impl ProtocolLoop for Engine<'_, Http1> {
     fn closed(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.http.parser.reset();
+        if let Some(seen) = &mut connection.http.seen {
+            seen.reset();
+        }
         connection.http.batch = Batch::default();
         self.leave_ring(slot);
         self.slow_closes(slot);
@@ -278,6 +289,9 @@ impl ProtocolLoop for Engine<'_, Http1> {
     }
 
     fn finished(&mut self) {
+        if self.plan.followed.is_some() {
+            (0..self.connections.len()).for_each(|slot| self.count_scopes(slot, Unanswered::Abandoned));
+        }
         self.tally.sessions = self.http.sessions.take().map(|mut sessions| {
             self.tally.mix.came = sessions.came();
             sessions.tally.unfinished += sessions.under_way() as u64;

@@ -67,6 +67,9 @@ pub struct Parser {
     /// Whether Set-Cookie headers are kept, and their values, each with a line's end behind it.
     keeps_cookies: bool,
     cookies: Vec<u8>,
+    /// Whether the lines of heads are kept, and those of the last one.
+    keeps_heads: bool,
+    head: Vec<u8>,
 }
 
 impl Parser {
@@ -89,6 +92,17 @@ impl Parser {
     /// Keeps the Set-Cookie headers of responses, for [`Parser::take_cookies`].
     pub fn keep_cookies(&mut self) {
         self.keeps_cookies = true;
+    }
+
+    /// Keeps the lines of heads, for [`Parser::head`].
+    pub fn keep_heads(&mut self) {
+        self.keeps_heads = true;
+    }
+
+    /// The lines of the head that was read last, where heads are kept.
+    #[must_use]
+    pub fn head(&self) -> &[u8] {
+        &self.head
     }
 
     /// Takes the values of the Set-Cookie headers of the response that was completed last.
@@ -202,6 +216,15 @@ impl Parser {
     /// [`Malformed`]: the connection is of no further use.
     #[inline]
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Malformed> {
+        self.feed_into(bytes, |_| {})
+    }
+
+    /// The same, with each piece of the body given to `content`, without the framing of chunks.
+    ///
+    /// # Errors
+    /// As [`Parser::feed`].
+    #[inline]
+    pub fn feed_into(&mut self, bytes: &[u8], mut content: impl FnMut(&[u8])) -> Result<Progress, Malformed> {
         let mut at = 0;
         while self.body.is_none() {
             let Some(head) = self.take_head(&bytes[at..])? else {
@@ -222,10 +245,11 @@ impl Parser {
             Some(Body::Bytes(left)) => {
                 let taken = rest.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= taken as u64;
+                content(&rest[..taken]);
                 (taken, *left == 0)
             }
             Some(Body::Chunked(chunked)) => {
-                let progress = chunked.feed(rest)?;
+                let progress = chunked.feed_into(rest, content)?;
                 self.counted_bytes = chunked.bytes();
                 if progress.1 {
                     self.oddities.note_if(chunked.is_odd(), Oddity::ChunkLine);
@@ -235,6 +259,7 @@ impl Parser {
             }
             Some(Body::UntilClose(bytes)) => {
                 *bytes += rest.len() as u64;
+                content(rest);
                 (rest.len(), false)
             }
             None => (rest.len(), false),
@@ -280,8 +305,8 @@ impl Parser {
         // Unless it is remembered below, what was told is no longer what the remembered one tells.
         self.last = None;
         if let Some(head) = head {
-            if self.keeps_cookies {
-                keep_cookies(&bytes[..head.length], head.oddities, &mut self.cookies);
+            if self.keeps_cookies || self.keeps_heads {
+                self.keep(&bytes[..head.length], head.oddities);
             } else if head.length <= REMEMBERED_BYTES_MAX {
                 self.last = Some(head);
                 self.last_bytes.clear();
@@ -308,9 +333,8 @@ impl Parser {
         let head = self.read_whole(&partial[..end]);
         if let Ok(head) = &head
             && before > 0
-            && self.keeps_cookies
         {
-            keep_cookies(&partial[..end], head.oddities, &mut self.cookies);
+            self.keep(&partial[..end], head.oddities);
         }
         // What was allocated stays, and of what is no head also its bytes, which tell what it is.
         self.partial = partial;
@@ -319,6 +343,20 @@ impl Parser {
         head.length = end - before;
         self.told_bytes = head.body.told_bytes();
         Ok(Some(head))
+    }
+
+    /// Keeps what is wanted of a head.
+    fn keep(&mut self, head: &[u8], oddities: Oddities) {
+        if self.keeps_cookies {
+            keep_cookies(head, oddities, &mut self.cookies);
+        }
+        if self.keeps_heads {
+            self.head.clear();
+            if oddities.is_empty() || rewrite(head, &mut self.head).is_err() {
+                self.head.clear();
+                self.head.extend_from_slice(head);
+            }
+        }
     }
 
     /// Reads a head at the begin of `bytes`, if it is whole and as the standard wants it.

@@ -4,6 +4,7 @@
 
 use crate::connect::connection::Phase;
 use crate::connect::kernel::{HANGUP, monotonic_ns};
+use crate::counts::answered::Answered;
 use crate::counts::tally::Durations;
 use crate::counts::traced::TracedOne;
 use crate::engine::state::{Engine, READS_IN_A_ROW};
@@ -167,6 +168,9 @@ impl Engine<'_, Http2<'_>> {
             let Some(event) = event else { continue };
             let taken = match event {
                 Event::Data { stream, content, flow, bytes, end } => {
+                    if self.plan.is_watched {
+                        self.see_content(slot, stream, [content, flow, bytes], at);
+                    }
                     self.on_content(slot, stream, [content, flow, bytes], end, offset)
                 }
                 Event::Headers { stream, head, end, bytes } => self.on_head(slot, stream, head, end, bytes, offset),
@@ -208,10 +212,16 @@ impl Engine<'_, Http2<'_>> {
                 let empty = self.plan.requests.entry(exchange.request).head_only || status == 304;
                 exchange.expected = if empty { Some(0) } else { head.length };
                 let request = exchange.request;
-                if self.http.wire.cookie_jar
-                    && let Some(url) = self.plan.requests.url(request)
-                {
-                    self.http.decoder.cookies().for_each(|value| connection.jar.set(value, url, SystemTime::now()));
+                if self.plan.has_more {
+                    if let Some(seen) = connection.http.seen.get_mut(place as usize) {
+                        seen.reset();
+                        seen.head(self.http.decoder.fields());
+                    }
+                    // Only with a cookie jar the plan has URLs.
+                    if let Some(url) = self.plan.requests.url(request) {
+                        let now = SystemTime::now;
+                        self.http.decoder.cookies().for_each(|value| connection.jar.set(value, url, now()));
+                    }
                 }
                 false
             }
@@ -293,18 +303,24 @@ impl Engine<'_, Http2<'_>> {
         if done_ns.saturating_sub(exchange.intended_ns) >= self.tally.slow.from_ns {
             self.look_at_slow(slot, &exchange);
         }
-        if session == 0 {
-            self.go_on(slot);
-        } else {
-            self.session_answered(slot, session, exchange.status);
-        }
         let from_ns = if exchange.opened { connect_start_ns.max(exchange.started_ns) } else { exchange.sent_ns };
         let durations = Durations {
             latency_ns: done_ns.saturating_sub(exchange.intended_ns),
             uncorrected_ns: done_ns.saturating_sub(from_ns),
             first_byte_ns: exchange.first_byte_ns.saturating_sub(exchange.sent_ns),
         };
-        self.tally.answered(exchange.status, done_ns <= self.scheduler.end_ns, durations);
+        let answered = match self.plan.has_more {
+            false => Answered::fit(exchange.status),
+            true => self.follow(slot, place, &exchange, durations),
+        };
+        if session == 0 {
+            self.go_on(slot);
+        } else {
+            self.session_answered(slot, session, answered);
+        }
+        // Other responses that came with this one have come by now, however long checks looked at it.
+        self.now_ns = done_ns;
+        self.tally.answered(answered, done_ns <= self.scheduler.end_ns, durations);
         self.tally.last_done_ns = done_ns;
         if self.events.wanted() {
             self.tell(number, &exchange, Outcome::Done, done_ns);

@@ -1,6 +1,8 @@
 //! Requests of HTTP/2 that fail, alone or with their connection: why, in words, and whether they are sent again.
 
 use crate::counts::codes::code_words;
+use crate::counts::scopes::Unanswered;
+use crate::engine::following::count_unanswered;
 use crate::engine::state::Engine;
 use crate::error::outcomes::outcome_of;
 use crate::error::tls_words;
@@ -107,6 +109,7 @@ impl Engine<'_, Http2<'_>> {
 
     pub(crate) fn count_failure(&mut self, connection: u64, exchange: &Exchange, outcome: Outcome) {
         self.scheduler.outstanding -= 1;
+        count_unanswered(self.plan, &mut self.tally, exchange.request, Unanswered::Failed);
         self.tally.failed(outcome, 1, self.now_ns.saturating_sub(exchange.intended_ns));
         self.tally.last_done_ns = self.now_ns;
         if self.events.wanted() {

@@ -5,6 +5,7 @@
 
 use crate::http2::huffman;
 use crate::http2::malformed::Malformed;
+use weir_wire::header_tables::STATIC_FIELDS;
 
 /// The longest block that is read, in bytes, with all its continuations.
 pub const BLOCK_BYTES_MAX: usize = 64 * 1024;
@@ -35,6 +36,9 @@ pub struct Decoder {
     last_bytes: Vec<u8>,
     /// Whether the cookies that a block sets are kept.
     keeps_cookies: bool,
+    /// Whether all fields are kept, and lines of those of the block that was given last.
+    keeps_fields: bool,
+    fields: Vec<u8>,
     /// Those of the block that was given last, one behind the other, and where each ends.
     cookies: Vec<u8>,
     cookie_ends: Vec<usize>,
@@ -47,6 +51,17 @@ impl Decoder {
     #[must_use]
     pub fn with_cookies() -> Self {
         Self { keeps_cookies: true, ..Self::default() }
+    }
+
+    /// Keeps all fields of a block but its status, for [`Decoder::fields`].
+    pub fn keep_fields(&mut self) {
+        self.keeps_fields = true;
+    }
+
+    /// The fields of the block that was decoded last, a line of `name: value` for each, where they are kept.
+    #[must_use]
+    pub fn fields(&self) -> &[u8] {
+        &self.fields
     }
 
     /// The values of the `set-cookie` fields of the block that was decoded last, where they are kept.
@@ -71,6 +86,10 @@ impl Decoder {
             self.last = None;
             self.cookies.clear();
             self.cookie_ends.clear();
+        }
+        if self.keeps_fields {
+            self.last = None;
+            self.fields.clear();
         }
         let head = self.read(block)?;
         if block.len() <= REMEMBERED_BYTES_MAX {
@@ -103,6 +122,10 @@ impl Decoder {
 
     fn indexed(&mut self, index: u64, head: &mut Head, fields: &mut u32) -> Result<(), Malformed> {
         *fields += 1;
+        if self.keeps_fields && (15..=STATIC_NAMES).contains(&index) {
+            let (name, value) = STATIC_FIELDS[index as usize - 1];
+            keep_field(&mut self.fields, name, value);
+        }
         match index {
             8..=14 => set_status(head, STATUSES[index as usize - 8], *fields),
             1..=7 => Err(Malformed::protocol("a response with a field of requests")),
@@ -125,6 +148,10 @@ impl Decoder {
             self.cookies.extend_from_slice(&self.value);
             self.cookie_ends.push(self.cookies.len());
         }
+        if self.keeps_fields && (index == 0 || (15..=STATIC_NAMES).contains(&index)) {
+            let name = if index == 0 { self.name.as_slice() } else { STATIC_FIELDS[index as usize - 1].0 };
+            keep_field(&mut self.fields, name, &self.value);
+        }
         match index {
             0 => {
                 if self.name.is_empty() || self.name.iter().any(u8::is_ascii_uppercase) {
@@ -144,6 +171,15 @@ impl Decoder {
             _ => Err(Malformed::compression("a name of a table that does not exist")),
         }
     }
+}
+
+/// Adds a line for a field; a line's end within it would be another field's begin.
+fn keep_field(fields: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    let plain = |byte: &u8| if *byte == b'\n' { b' ' } else { *byte };
+    fields.extend(name.iter().map(plain));
+    fields.extend_from_slice(b": ");
+    fields.extend(value.iter().map(plain));
+    fields.push(b'\n');
 }
 
 /// The status comes before everything else, and once.
@@ -293,6 +329,20 @@ mod tests {
         assert!(of(b"\x88").is_empty());
         let mut without = Decoder::default();
         assert!(without.decode(first).is_ok() && without.cookies().next().is_none());
+    }
+
+    #[test]
+    fn all_fields_are_kept_where_they_are_wanted() {
+        let block = b"\x88\x0f\x0d\x0242\x00\x01x\x03a\nb\x5f\x03t/x\x90";
+        let mut decoder = Decoder::default();
+        decoder.keep_fields();
+        for _ in 0..2 {
+            decoder.decode(block).expect("a good block");
+            let fields = String::from_utf8_lossy(decoder.fields()).into_owned();
+            assert_eq!(fields, "content-length: 42\nx: a b\ncontent-type: t/x\naccept-encoding: gzip, deflate\n");
+        }
+        let mut without = Decoder::default();
+        assert!(without.decode(block).is_ok() && without.fields().is_empty());
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod control;
 mod drive;
 mod exchange;
 mod failing;
+mod following;
 pub mod frames;
 pub mod hpack;
 mod huffman;

@@ -3,6 +3,8 @@
 use crate::LoadError;
 use crate::connect::connection::{Phase, slot_of};
 use crate::connect::kernel::READABLE;
+use crate::counts::scopes::Unanswered;
+use crate::engine::following::count_unanswered;
 use crate::engine::protocol::{ProtocolLoop, TakenUp};
 use crate::engine::state::Engine;
 use crate::error::tls_words::tls_error;
@@ -98,7 +100,8 @@ impl ProtocolLoop for Engine<'_, Http2<'_>> {
             return TakenUp::Queued;
         } else {
             // It would have asked for this one: those after it ask for theirs.
-            self.choose();
+            let request = self.choose();
+            count_unanswered(self.plan, &mut self.tally, request, Unanswered::Dropped);
             return TakenUp::Dropped;
         }
         TakenUp::Begun
@@ -115,7 +118,16 @@ impl ProtocolLoop for Engine<'_, Http2<'_>> {
     }
 
     fn abandon_queued(&mut self) {
-        self.tally.abandoned += self.http.queue.drain(..).count() as u64;
+        let waiting = self.http.queue.len();
+        self.tally.abandoned += waiting as u64;
+        self.http.queue.clear();
+        if self.plan.followed.is_some() && self.http.users.is_none() {
+            // They would have asked for these. Of sessions no request has begun.
+            for _ in 0..waiting {
+                let request = self.choose();
+                count_unanswered(self.plan, &mut self.tally, request, Unanswered::Abandoned);
+            }
+        }
     }
 
     #[inline]
@@ -260,6 +272,7 @@ impl ProtocolLoop for Engine<'_, Http2<'_>> {
     }
 
     fn finished(&mut self) {
+        self.count_cut_scopes();
         self.tally.sessions = self.http.users.take().map(|users| (*users).tally());
     }
 }

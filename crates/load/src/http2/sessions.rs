@@ -5,6 +5,7 @@
 //! its burst are over.
 
 use crate::connect::connection::Phase;
+use crate::counts::answered::Answered;
 use crate::engine::protocol::TakenUp;
 use crate::engine::sessions::{End, Step};
 use crate::engine::state::Engine;
@@ -118,9 +119,10 @@ impl Engine<'_, Http2<'_>> {
     }
 
     /// A response of a session is whole.
-    pub(crate) fn session_answered(&mut self, slot: usize, session: u32, status: u16) {
+    pub(crate) fn session_answered(&mut self, slot: usize, session: u32, answered: Answered) {
+        let is_success = self.plan.is_success(answered);
         if let (Some(users), Some(id)) = (&mut self.http.users, session.checked_sub(1)) {
-            users.sessions.running[id as usize].answered(self.plan.expected.contains(status));
+            users.sessions.running[id as usize].answered(is_success);
             users.bursts[id as usize].left -= 1;
         }
         if self.end_burst(session) {

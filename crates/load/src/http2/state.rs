@@ -77,6 +77,10 @@ pub(crate) fn engine<'a>(
     let room = Room { slots, places_are_clients: share.arrivals.is_none(), receive_buffer: None };
     let queue = if share.arrivals.is_some() { share.queue } else { 0 };
     let host = &plan.hosts[0];
+    let mut decoder = if wire.cookie_jar { Decoder::with_cookies() } else { Decoder::default() };
+    if plan.keeps().head {
+        decoder.keep_fields();
+    }
     let http = Http2 {
         wire,
         host,
@@ -92,8 +96,8 @@ pub(crate) fn engine<'a>(
         jars: Vec::new(),
         cookies: Vec::new(),
         block: Vec::new(),
-        decoder: if wire.cookie_jar { Decoder::with_cookies() } else { Decoder::default() },
+        decoder,
     };
-    let connection = || Streams::new(wire.streams, wire.keep_alive);
+    let connection = || Streams::new(wire.streams, wire.keep_alive, plan.keeps());
     Engine::new(plan, control, share, &room, connection, |_| Ok(http))
 }

@@ -1,5 +1,6 @@
 //! What the loop knows of one connection over HTTP/2, and of each request on it.
 
+use crate::checks::{Keeps, Seen};
 use crate::connect::connection::{Connection, Phase};
 use crate::http2::frames::{FRAME_BYTES_MAX, Reader};
 use crate::http2::malformed::Malformed;
@@ -77,6 +78,8 @@ pub(crate) struct Streams {
     pub(crate) reader: Reader,
     /// Requests by their stream: a stream is numbered so that its place is free, and all places have a number.
     table: Box<[Exchange]>,
+    /// What has come of the responses in these places, where checks look at it; else empty.
+    pub(crate) seen: Box<[Seen]>,
     pub(crate) active: u32,
     /// The number of the next stream, if its place is free.
     next_stream: u32,
@@ -115,7 +118,7 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    pub(crate) fn new(streams: u32, keep_alive: bool) -> Self {
+    pub(crate) fn new(streams: u32, keep_alive: bool, keeps: Keeps) -> Self {
         // With some places to spare the next stream rarely has to be another than the next in number.
         let places = (streams + streams / 4 + 1).next_power_of_two() as usize;
         let last_stream = if keep_alive { LAST_STREAM - 2 * places as u32 } else { 1 };
@@ -124,6 +127,7 @@ impl Streams {
             heard_ns: 0,
             reader: Reader::default(),
             table: vec![Exchange::default(); places].into_boxed_slice(),
+            seen: vec![Seen::new(keeps); if keeps.any() { places } else { 0 }].into_boxed_slice(),
             active: 0,
             next_stream: 1,
             last_stream,
@@ -163,6 +167,13 @@ impl Streams {
         self.window = i64::from(FIRST_WINDOW_BYTES);
         self.first_window = i64::from(FIRST_WINDOW_BYTES);
         self.frame_bytes = FRAME_BYTES_MAX;
+    }
+}
+
+impl Streams {
+    /// The requests that are under way.
+    pub(crate) fn under_way(&self) -> impl Iterator<Item = u32> {
+        self.table.iter().filter(|exchange| exchange.stream != 0).map(|exchange| exchange.request)
     }
 }
 

@@ -1,11 +1,13 @@
 //! Whether options can go together.
 
 use crate::LoadError;
+use crate::checks::CHECKS_MAX;
 use crate::error::request::RequestError;
 use crate::options::settings::{Io, Options};
 use crate::reach::protocol::Protocol;
 use crate::reach::proxy::ProxyKind;
 use crate::reach::tls::Tls;
+use crate::requests::SCOPES_MAX;
 use crate::requests::Version;
 use crate::requests::listed::{HOSTS_MAX, Order, REQUESTS_MAX};
 use crate::requests::traceparent;
@@ -46,6 +48,7 @@ impl Options {
         }
         self.requests.check(self)?;
         self.check_directed()?;
+        self.check_checks()?;
         if self.io == Io::Uring && !self.requests.are_ready_made(self.pipeline) {
             return wrong(
                 "io_uring sends no requests that are put together as they go: leave it out with sessions, a cookie jar, or a \
@@ -94,6 +97,29 @@ impl Options {
             _ if self.verbatim.as_ref().is_some_and(Vec::is_empty) => wrong("a request has at least one byte"),
             _ => Ok(()),
         }
+    }
+
+    /// Whether what is looked at of responses fits the other options.
+    fn check_checks(&self) -> Result<(), LoadError> {
+        let wrong = |what| Err(LoadError::Options(what));
+        if self.checks.len() > CHECKS_MAX {
+            return wrong("there are more than 64 checks");
+        }
+        if self.scopes.len() > SCOPES_MAX {
+            return wrong("objectives are of more than 64 different requests");
+        }
+        if self.checks.is_empty() {
+            return Ok(());
+        }
+        if self.io == Io::Uring {
+            return wrong(
+                "io_uring brings responses of many connections at once, and checks would hold them up: leave it out",
+            );
+        }
+        if self.directed.is_some() {
+            return wrong("a director looks at responses itself: leave checks out");
+        }
+        Ok(())
     }
 
     /// Whether a director fits the other options.

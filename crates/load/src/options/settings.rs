@@ -1,9 +1,10 @@
 //! What a run is to do.
 
+use crate::checks::Check;
 use crate::counts::series::Sampling;
 use crate::directed::director::Directed;
 use crate::reach::{Protocol, Reach, Trust};
-use crate::{Observer, Request, Requests, Schedule, SlowClient, Sockets, Statuses, StopRule, Url};
+use crate::{Observer, Request, Requests, Schedule, Scope, SlowClient, Sockets, Statuses, StopRule, Url};
 use std::time::Duration;
 use weir_wire::Producer;
 
@@ -33,6 +34,11 @@ pub struct Options {
     pub timeout: Duration,
     /// Which statuses count as success: the times that are reported are those of successes.
     pub expected: Statuses,
+    /// What else responses must be to count as successes; at most [`crate::CHECKS_MAX`]. Their heads and bodies are looked
+    /// at for these only.
+    pub checks: Vec<Check>,
+    /// Requests that are also counted apart, at most 64 times; a request may be in several.
+    pub scopes: Vec<Scope>,
     /// The most arrivals of an open loop that wait in the generator for a connection, over all threads.
     pub queue: usize,
     /// The CPU that the first thread is pinned to; further threads take the CPUs behind it.
@@ -108,6 +114,8 @@ impl Options {
             pipeline: 1,
             timeout: Duration::from_secs(30),
             expected: Statuses::default(),
+            checks: Vec::new(),
+            scopes: Vec::new(),
             queue: 100_000,
             cpu: None,
             trust: Trust::System,

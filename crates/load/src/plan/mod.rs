@@ -1,5 +1,6 @@
 //! What the loops of a run share, built once from the options.
 
 pub(crate) mod chooser;
+pub(crate) mod followed;
 pub(crate) mod run_plan;
 pub(crate) mod table;

@@ -1,10 +1,13 @@
 //! What the loops of a run share, and what each is given.
 
+use crate::checks::Keeps;
 use crate::connect::route::Route;
+use crate::counts::answered::Answered;
 use crate::counts::slices::Slices;
 use crate::directed::director::Directed;
 use crate::options::settings::{Io, Options};
 use crate::plan::chooser::Chooser;
+use crate::plan::followed::Followed;
 use crate::plan::table::Table;
 use crate::schedule::arrivals::Arrivals;
 use crate::sessions::session::{Session, Sessions};
@@ -23,6 +26,12 @@ const OTHER_FILES: u64 = 64;
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) requests: Table,
+    /// What is looked at of responses beside their status, if anything is.
+    pub(crate) followed: Option<Followed>,
+    /// Whether a whole response has more to it than to be counted: it is looked at, or cookies and files are.
+    pub(crate) has_more: bool,
+    /// Whether the bytes of responses are wanted, by observers or for checks.
+    pub(crate) is_watched: bool,
     pub(crate) sessions: Option<Sessions>,
     /// Users whose steps are computed, in place of sessions.
     pub(crate) users: Option<Mix>,
@@ -106,6 +115,17 @@ impl Plan {
         self.sessions.as_ref().map_or(&NONE, |sessions| &sessions.list[place as usize])
     }
 
+    /// Whether a whole response is a success.
+    #[inline]
+    pub(crate) fn is_success(&self, answered: Answered) -> bool {
+        self.expected.contains(answered.status()) && answered.is_fit()
+    }
+
+    /// What is kept of responses.
+    pub(crate) fn keeps(&self) -> Keeps {
+        self.followed.as_ref().map_or_else(Keeps::default, |followed| followed.keeps)
+    }
+
     /// Checks the options, resolves the host and builds the bytes.
     pub(crate) fn new(options: &Options) -> Result<Self, LoadError> {
         options.check()?;
@@ -121,12 +141,19 @@ impl Plan {
         raise_open_files(options.connections, lingering, urls.len())?;
         let requests = Table::new(options)?;
         let encrypted = urls.iter().any(|url| url.encrypted);
+        let followed = Followed::new(options);
+        let keeps_any = followed.as_ref().is_some_and(|followed| followed.keeps.any());
+        // What checks take must not be in the times of other connections' responses, which a ring brings at one time.
         let suits = options.directed.is_none()
+            && options.checks.is_empty()
             && options.requests.are_ready_made(options.pipeline)
             && requests.entries.iter().all(|entry| entry.keep_alive);
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4);
         Ok(Self {
+            has_more: requests.is_composed || followed.is_some(),
+            is_watched: keeps_any || !options.observers.is_empty(),
             requests,
+            followed,
             sessions: options.requests.sessions.clone(),
             users: options.requests.mix.clone().filter(Mix::has_users),
             sources: options.reach.sources.len(),

@@ -187,6 +187,11 @@ impl Table {
         }
     }
 
+    /// The place of a request's entry.
+    pub(crate) fn place(&self, request: u32) -> usize {
+        (request & self.entry_mask) as usize
+    }
+
     #[inline]
     pub(crate) fn entry(&self, request: u32) -> &Entry {
         &self.entries[(request & self.entry_mask) as usize]

@@ -1,10 +1,12 @@
 //! What a run found.
 
 use crate::counts::calls::Calls;
+use crate::counts::checks::CheckReport;
 use crate::counts::clients::Fairness;
 use crate::counts::mix::MixReport;
 use crate::counts::reasons::Reason;
 use crate::counts::remarks::Remark;
+use crate::counts::scopes::ScopeReport;
 use crate::counts::series::Series;
 use crate::counts::sessions::SessionReport;
 use crate::counts::slowest::Slowest;
@@ -21,16 +23,25 @@ use weir_wire::client::Outcome;
 
 /// What a run found; durations are in nanoseconds.
 ///
-/// A success is a whole response whose status is expected ([`Options::expected`]). What is said of latencies is said of
+/// A success is a whole response whose status is expected ([`Options::expected`]) and that is as all its checks ask
+/// ([`Options::checks`]). What is said of latencies is said of
 /// successes, where it is not named otherwise.
 #[derive(Debug, Clone)]
 pub struct LoadReport {
     /// Whole responses of any status.
     pub requests: u64,
-    /// Those of them whose status is expected.
+    /// Those of them that are successes.
     pub successes: u64,
-    /// Those of them whose status is another one.
+    /// The others: their status is another one, or they failed a check.
     pub unexpected: u64,
+    /// Whole responses that failed a check, of any status.
+    pub unfit: u64,
+    /// What came of the checks, in the order of [`Options::checks`].
+    pub checks: Vec<CheckReport>,
+    /// How long the generator looked at responses for checks, over all threads.
+    pub checks_took: Duration,
+    /// What came of the requests that are counted apart, in the order of [`Options::scopes`].
+    pub scopes: Vec<ScopeReport>,
     /// Which statuses are expected.
     pub expected: Statuses,
     /// Arrivals that found the generator's queue full, and were never sent.
@@ -70,7 +81,7 @@ pub struct LoadReport {
     pub queued: u64,
     /// From the intended time to the last byte of the response, of successes.
     pub latency: Histogram<u64>,
-    /// The same of the responses whose status is not expected.
+    /// The same of the responses that are no success.
     pub unexpected_latency: Histogram<u64>,
     /// From the intended time until the request failed, of those that did.
     pub failure_time: Histogram<u64>,
@@ -171,6 +182,10 @@ impl LoadReport {
             requests: tally.requests(),
             successes: tally.successes(),
             unexpected: tally.unexpected,
+            unfit: tally.checks.unfit(),
+            checks: tally.checks.report(&options.checks),
+            checks_took: Duration::from_nanos(tally.checks.took_ns),
+            scopes: tally.scopes.report(&options.scopes, duration),
             expected: options.expected.clone(),
             dropped: tally.dropped,
             abandoned: tally.abandoned,
@@ -241,6 +256,12 @@ impl LoadReport {
         self.errors.iter().map(|(_, count)| count).sum()
     }
 
+    /// Whole responses whose status is not expected.
+    #[must_use]
+    pub fn other_statuses(&self) -> u64 {
+        self.status.iter().filter(|(code, _)| !self.expected.contains(*code)).map(|(_, count)| count).sum()
+    }
+
     /// What the statuses say against taking the latencies for those of the whole run.
     fn failing(&self) -> Option<String> {
         if self.successes == 0 {
@@ -248,13 +269,26 @@ impl LoadReport {
         }
         let others = self.status.iter().filter(|(code, _)| !self.expected.contains(*code));
         let others: Vec<_> = others.map(|(code, count)| format!("{code}: {count}")).collect();
-        (self.unexpected > 0).then(|| {
+        let count = self.other_statuses();
+        (count > 0).then(|| {
             format!(
-                "{} of {} responses had a status other than {} ({}): the latencies are those of the others",
-                self.unexpected,
+                "{count} of {} responses had a status other than {} ({}): the latencies are those of the others",
                 self.requests,
                 self.expected,
                 others.join(", ")
+            )
+        })
+    }
+
+    /// What checks took of the generator's time, where that is much.
+    fn held_up(&self, options: &Options) -> Option<String> {
+        let time_s = self.took.as_secs_f64() * f64::from(options.threads);
+        let share = self.checks_took.as_secs_f64() / time_s.max(f64::MIN_POSITIVE);
+        (share > CONTENDED_SHARE).then(|| {
+            format!(
+                "checks took {:.0} % of the generator's time: responses that came meanwhile were read later, which is in \
+                 their latencies; fewer checks, more threads (-t) or a lower rate keep it small",
+                share * 100.0
             )
         })
     }
@@ -311,6 +345,7 @@ impl LoadReport {
                 self.schedule_lag.value_at_quantile(0.99) as f64 / 1e6
             ));
         }
+        warnings.extend(self.held_up(options));
         warnings.extend(self.cut(options));
         if self.queued > 0 && self.queued * 100 > begun {
             warnings.push(format!(

@@ -160,7 +160,7 @@ fn without_slashes(text: &str) -> UrlError {
 }
 
 /// Path and query with a slash in front and only visible ASCII in it.
-fn request_target(given: &str) -> String {
+pub(crate) fn request_target(given: &str) -> String {
     let mut target = String::with_capacity(given.len() + 1);
     if !given.starts_with('/') {
         target.push('/');

@@ -10,6 +10,7 @@ struct Expected {
     status: u16,
     keep_alive: bool,
     until_close: bool,
+    content: Vec<u8>,
 }
 
 fn body() -> impl Strategy<Value = Vec<u8>> {
@@ -36,16 +37,34 @@ fn chunked() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// The content that chunks hold.
+fn content_of(mut chunks: &[u8]) -> Vec<u8> {
+    let mut content = Vec::new();
+    while let Some(end) = chunks.windows(2).position(|window| window == b"\r\n") {
+        let line = std::str::from_utf8(&chunks[..end]).expect("a size");
+        let size = usize::from_str_radix(line.split(';').next().unwrap_or_default(), 16).expect("a size");
+        if size == 0 {
+            break;
+        }
+        content.extend_from_slice(&chunks[end + 2..end + 2 + size]);
+        chunks = &chunks[end + 2 + size + 2..];
+    }
+    content
+}
+
 fn response() -> impl Strategy<Value = Expected> {
     let framing = prop_oneof![
-        3 => body().prop_map(|body| (format!("Content-Length: {}\r\n", body.len()), body, false)),
-        3 => chunked().prop_map(|body| ("Transfer-Encoding: gzip, chunked\r\n".to_owned(), body, false)),
-        1 => body().prop_map(|body| (String::new(), body, true)),
+        3 => body().prop_map(|body| (format!("Content-Length: {}\r\n", body.len()), body.clone(), body, false)),
+        3 => chunked().prop_map(|body| {
+            let content = content_of(&body);
+            ("Transfer-Encoding: gzip, chunked\r\n".to_owned(), body, content, false)
+        }),
+        1 => body().prop_map(|body| (String::new(), body.clone(), body, true)),
     ];
     let status =
         prop_oneof![4 => Just(200u16), 1 => 201u16..204, 1 => Just(204u16), 1 => Just(304u16), 1 => 400u16..999];
     (framing, status, any::<bool>(), 0usize..3, 0usize..4).prop_map(
-        |((framing, body, until_close), status, close, interim, more)| {
+        |((framing, body, content, until_close), status, close, interim, more)| {
             let mut bytes = "HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n".repeat(interim).into_bytes();
             let close_line = if close { "Connection: foo, Close\r\n" } else { "" };
             let filler = "X-Filler: some value\r\n".repeat(more);
@@ -57,7 +76,8 @@ fn response() -> impl Strategy<Value = Expected> {
                 bytes.extend_from_slice(&body);
             }
             let until_close = until_close && !bodyless;
-            Expected { bytes, status, keep_alive: !close && !until_close, until_close }
+            let content = if bodyless { Vec::new() } else { content };
+            Expected { bytes, status, keep_alive: !close && !until_close, until_close, content }
         },
     )
 }
@@ -101,6 +121,23 @@ proptest! {
         prop_assert_eq!(&read(&bytes, &[bytes.len().max(1)]), &(expected.clone(), open_end));
         prop_assert_eq!(&read(&bytes, &[1]), &(expected.clone(), open_end));
         prop_assert_eq!(&read(&bytes, &pieces), &(expected, open_end));
+    }
+
+    /// What checks look at: the lines of the head and the body without its framing, however it comes.
+    #[test]
+    fn any_split_gives_the_same_content(response in response(), piece in 1usize..100, tail in 1usize..9) {
+        for pieces in [response.bytes.len().max(1), piece, tail, 1] {
+            let mut parser = Parser::new(false);
+            parser.keep_heads();
+            let mut content = Vec::new();
+            for chunk in response.bytes.chunks(pieces) {
+                parser.feed_into(chunk, |piece| content.extend_from_slice(piece)).expect("a valid response");
+            }
+            prop_assert_eq!(&content, &response.content);
+            let head = String::from_utf8_lossy(parser.head()).into_owned();
+            prop_assert!(head.starts_with(&format!("HTTP/1.1 {} Any Reason\r\n", response.status)), "{}", head);
+            prop_assert!(head.ends_with("\r\n\r\n") && !head.contains("Early Hints"), "{}", head);
+        }
     }
 
     #[test]

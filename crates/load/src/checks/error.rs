@@ -1,0 +1,60 @@
+//! Why a text is no check.
+
+use crate::requests::{ScopeError, StatusesError};
+
+/// Why a text is no check.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// It begins with nothing that can be checked.
+    #[error(
+        "{given:?} is no check; write status=200, 'header content-type~json', 'body~REGEX', body=sha256:HEX, \
+         'size<1MB', 'json .items[0].id' or 'json .ok=true', with 'GET /path: ' before it for some of the requests only"
+    )]
+    Form {
+        /// What was given.
+        given: String,
+    },
+    /// A JSON schema, which is not read.
+    #[error("JSON schemas are not read: check the places that matter, each with 'json .PATH' or 'json .PATH=VALUE'")]
+    Schema,
+    /// The requests that it is of are no such.
+    #[error(transparent)]
+    Scope(#[from] ScopeError),
+    /// The statuses are none.
+    #[error(transparent)]
+    Statuses(#[from] StatusesError),
+    /// No name of a header where one belongs.
+    #[error(
+        "{given:?}: behind header stands its name, alone or with = != ~ !~ and a value: 'header content-type~json'"
+    )]
+    Header {
+        /// What was given.
+        given: String,
+    },
+    /// The regular expression cannot be used.
+    #[error("{given:?} is no regular expression: {cause}; a \\ before a character takes it as it is")]
+    Regex {
+        /// The expression.
+        given: String,
+        /// What is wrong with it, in one line.
+        cause: String,
+    },
+    /// A digest that is none.
+    #[error("{given:?}: a digest is sha256: and its 64 hexadecimal digits, as sha256sum prints them")]
+    Digest {
+        /// What was given.
+        given: String,
+    },
+    /// A size that is none.
+    #[error("{given:?}: a size goes with < <= > >= or = and a number of bytes: size<1MB, size=512, size>=2KiB")]
+    Size {
+        /// What was given.
+        given: String,
+    },
+    /// A path within JSON that is none.
+    #[error("{given:?}: a path in JSON is made of .name, [0] and [\"any name\"], such as .items[0].id; . is the whole")]
+    Path {
+        /// What was given.
+        given: String,
+    },
+}
