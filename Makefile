@@ -50,8 +50,8 @@ demo-apache: build ## The same with Debian's Apache, which it installs, in a con
 arm-clients: deps build ## Fetches, builds and runs programs of others against the ARM libraries; says which and how they did.
 	@scripts/arm-clients
 
-test: deps ## Runs all tests; the last line counts them.
-	@scripts/test
+test: deps ## Runs all tests; the last line counts them. TESTS=--lint checks what `make lint` does as well.
+	@scripts/test $(TESTS)
 
 test-acme: build-deps ## Tests certificates by ACME against Pebble, Let's Encrypt's test server, which Go builds.
 	@scripts/test-acme

@@ -192,8 +192,9 @@ fn without_type_information_it_says_so() {
     }
     // In a mount namespace of its own the file's directory is covered by an empty one.
     let script = format!(
-        "mount -t tmpfs none /sys/kernel/btf && exec {} record --run $(mktemp -d) --port 80",
-        env!("CARGO_BIN_EXE_weir")
+        "mount -t tmpfs none /sys/kernel/btf && exec {} record --run $(mktemp -d) --port {}",
+        env!("CARGO_BIN_EXE_weir"),
+        closed_port()
     );
     let output = Command::new("unshare").args(["-m", "sh", "-c", &script]).output().expect("unshare starts");
     refused(&output, 1, &["BTF", "CONFIG_DEBUG_INFO_BTF"]);

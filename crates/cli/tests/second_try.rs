@@ -65,14 +65,20 @@ impl Trial {
         fs::copy(script, folder.path().join("scripts/test")).expect("the script");
         // The collector is no part of this.
         place("scripts/otelcol", "");
+        place("Makefile", "lint:\n\t@echo sources are checked; exit $$LINT\n");
         Self(folder)
     }
 
     /// Runs it; its output and the lines of its end.
     fn run(&self, fails: &[(&str, &str)]) -> (Output, Vec<String>) {
+        self.run_with(&[], fails)
+    }
+
+    /// The same with options.
+    fn run_with(&self, options: &[&str], fails: &[(&str, &str)]) -> (Output, Vec<String>) {
         // By its interpreter: the other test, should it fork while the copy is written, would keep it from being executed.
         let mut command = Command::new("python3");
-        command.arg(self.0.path().join("scripts/test"));
+        command.arg(self.0.path().join("scripts/test")).args(options);
         // Neither the build directory nor the choices of the Cargo that runs this test.
         command.env("CARGO_TARGET_DIR", self.0.path().join("target")).env("CARGO_TERM_COLOR", "never");
         let output = command.envs(fails.iter().copied()).output().expect("it starts");
@@ -122,6 +128,16 @@ fn what_cannot_be_chance_is_not_tried_again() {
         assert!(output.status.code() == Some(101) && end == [expected], "{fails:?}: {end:?} {output:?}");
         assert!(!String::from_utf8_lossy(&output.stdout).contains("SECOND TRY PASSED"), "{output:?}");
     }
+}
+
+#[test]
+fn lints_run_beside_tests_and_fail_the_run() {
+    let trial = Trial::new("");
+    let (output, end) = trial.run_with(&["--lint"], &[("LINT", "0")]);
+    assert!(output.status.success() && end == ["11 passed, 0 failed, 0 skipped"], "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("sources are checked"), "{output:?}");
+    let (output, end) = trial.run_with(&["--lint"], &[("LINT", "1")]);
+    assert!(output.status.code() == Some(101) && end == ["11 passed, 1 failed, 0 skipped"], "{output:?}");
 }
 
 #[test]

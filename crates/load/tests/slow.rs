@@ -197,7 +197,8 @@ fn a_request_is_written_at_the_limit() {
     let (least, most) = extremes(&sent, 20_000.0, &[]).expect("it takes 7 s");
     assert!(least >= 0.98 && most <= 1.02, "{least} to {most}");
     let bytes = f64::from(requests[0].request_bytes);
-    let took_s = (requests[0].first_byte_ns - requests[0].sent_ns) as f64 / 1e9;
+    // It is sent for good a moment behind its first bytes: longer, where others have the CPU then.
+    let took_s = (requests[0].first_byte_ns - requests[0].started_ns) as f64 / 1e9;
     assert!((took_s - bytes / 20_000.0).abs() < 0.05, "{took_s} s for {bytes} bytes");
 }
 

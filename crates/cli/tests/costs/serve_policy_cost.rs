@@ -136,7 +136,8 @@ fn counted(io: &str, bytes: usize, rules: Rules, (requests, how): (u64, &[&str])
     if rules == Rules::Recorded {
         command.arg("--decisions").arg(folder.path().join("log.jsonl"));
     }
-    let server = command.arg(&site).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let said = fs::File::create(folder.path().join("said")).expect("creates");
+    let server = command.arg(&site).stdout(Stdio::null()).stderr(said).spawn();
     let mut server = Looked(server.expect("valgrind starts"));
     wait_for(|| std::net::TcpStream::connect(("127.0.0.1", port)).ok());
     let url = format!("http://127.0.0.1:{port}/a.bin");
@@ -148,7 +149,9 @@ fn counted(io: &str, bytes: usize, rules: Rules, (requests, how): (u64, &[&str])
     assert!(status.expect("the command starts").success(), "{io}, {bytes} bytes");
     // SAFETY: the call takes no pointers.
     assert_eq!(unsafe { libc::kill(server.0.id().cast_signed(), libc::SIGTERM) }, 0);
-    assert!(server.0.wait().expect("it ends").success(), "it ended otherwise");
+    let ended = server.0.wait().expect("it ends");
+    let said = fs::read_to_string(folder.path().join("said")).unwrap_or_default();
+    assert!(ended.success(), "it ended otherwise, {ended}: {said}");
     total(&fs::read_to_string(&counts).expect("callgrind's file"))
 }
 
