@@ -9,6 +9,7 @@ mod fault;
 mod fileset;
 mod find_max;
 mod find_max_words;
+mod finding;
 mod found;
 mod gate;
 mod gate_files;

@@ -1,6 +1,6 @@
 //! An earlier run, and whether this one is worse.
 
-use super::gate::{Finding, Kind, Outcome};
+use super::finding::{Finding, Kind, Outcome};
 use super::heading::Heading;
 use super::json;
 use super::usage::Usage;

@@ -1,6 +1,7 @@
 //! Whether a run passes: what its objectives and checks say, the reason first.
 
 use super::baseline::Baseline;
+use super::finding::{Finding, Kind, Outcome};
 use super::judge::JudgeArgs;
 use super::slo::{Figures, Judgement, Slo};
 use serde_json::{Value, json};
@@ -15,64 +16,6 @@ const MISSED: u8 = 3;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Gate {
     pub(super) findings: Vec<Finding>,
-}
-
-/// What one objective or check says.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Finding {
-    pub(super) kind: Kind,
-    /// As it was written.
-    pub(super) name: String,
-    pub(super) outcome: Outcome,
-    /// Why, in words.
-    pub(super) words: String,
-    /// The same in figures, for programs.
-    pub(super) figures: Value,
-}
-
-/// What a finding is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Objective,
-    Check,
-    /// Of a figure with that of earlier runs.
-    Comparison,
-}
-
-/// What was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Met,
-    Missed,
-    /// The noise does not allow to say.
-    Untold,
-}
-
-impl Kind {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Objective => "objective",
-            Self::Check => "check",
-            Self::Comparison => "comparison",
-        }
-    }
-}
-
-impl Outcome {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Met => "met",
-            Self::Missed => "missed",
-            Self::Untold => "cannot be told",
-        }
-    }
-}
-
-impl Finding {
-    /// In one line: what was asked, what was found, and why.
-    pub(super) fn line(&self) -> String {
-        format!("{} {}: {}", self.name, self.outcome.name(), self.words)
-    }
 }
 
 impl Gate {
@@ -139,7 +82,7 @@ fn of_slo(judge: &JudgeArgs, slo: &Slo, report: &LoadReport) -> Finding {
             scope.map(|scope| Figures::of_scope(scope, report.interrupted))
         }
     };
-    let judgement = figures.map(|figures| figures.judge(slo.threshold)).unwrap_or_else(Judgement::nothing);
+    let judgement = figures.map_or_else(Judgement::nothing, |figures| figures.judge(slo.threshold));
     // Without any request it was not met.
     let outcome = if judgement.is_met == Some(true) { Outcome::Met } else { Outcome::Missed };
     let mut figures = json!({

@@ -1,6 +1,7 @@
 //! What a gate tells a build: JUnit's XML, a comment in Markdown, annotations of GitHub.
 
-use super::gate::{Finding, Gate, Outcome};
+use super::finding::{Finding, Outcome};
+use super::gate::Gate;
 use super::heading::Heading;
 use super::outputs::check_file;
 use super::whole_file::write_whole;

@@ -1,6 +1,7 @@
 //! What the HTML page of a load shows.
 
-use super::gate::{Finding, Gate};
+use super::finding::Finding;
+use super::gate::Gate;
 use super::heading::Heading;
 use weir_load::{Histogram, LoadReport};
 use weir_measure::summary::Summary;

@@ -84,7 +84,7 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
             .with_context(|| format!("--run: cannot write {}", file.display()))?;
     }
     if args.json {
-        weir_terminal::output::print(&format!("{:#}\n", as_json(&report, &heading, &gate)))?;
+        weir_terminal::output::print(&format!("{:#}\n", as_json(&report, &heading, gate.json(&report))))?;
     } else {
         let to_stderr = args.outputs.streams_to_stdout();
         let colours = if to_stderr { screen::Colours::of_stderr() } else { screen::Colours::of_stdout() };

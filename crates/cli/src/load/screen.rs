@@ -1,7 +1,8 @@
 //! The report of a load on one screen.
 
 use super::blocks::{blocks, condensed, top};
-use super::gate::{Gate, Kind, Outcome};
+use super::finding::{Kind, Outcome};
+use super::gate::Gate;
 use super::heading::Heading;
 use std::fmt::Write;
 use std::time::Duration;

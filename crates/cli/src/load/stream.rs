@@ -138,7 +138,7 @@ fn without(point: &Point, part: &Point) -> Point {
     let mut latency = point.latency.histogram();
     let before = latency.clone();
     // It fails only where the part is none of the point's, and then all of it is told.
-    if latency.subtract(&part.latency.histogram()).is_err() {
+    if latency.subtract(part.latency.histogram()).is_err() {
         latency = before;
     }
     Point {

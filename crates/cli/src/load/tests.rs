@@ -124,7 +124,7 @@ fn the_json_has_its_keys() {
     let heading = Heading::of(&options);
     let report = weir_load::run(options, &Control::default()).expect("a run");
     server.join().expect("no panic");
-    let value = as_json(&report, &heading, &Gate::default());
+    let value = as_json(&report, &heading, Gate::default().json(&report));
     let keys: Vec<_> = value.as_object().expect("an object").keys().map(String::as_str).collect();
     let mut expected = KEYS.to_vec();
     expected.sort_unstable();

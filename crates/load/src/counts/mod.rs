@@ -5,6 +5,7 @@ pub(crate) mod calls;
 pub(crate) mod checks;
 pub(crate) mod clients;
 pub(crate) mod codes;
+pub(crate) mod durations;
 pub(crate) mod histogram;
 pub(crate) mod mix;
 pub(crate) mod packed;

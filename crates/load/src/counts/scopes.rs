@@ -1,7 +1,7 @@
 //! What came of some of the requests, counted apart from the others.
 
+use crate::counts::durations::Durations;
 use crate::counts::histogram::{Histogram, histogram};
-use crate::counts::tally::Durations;
 use crate::requests::Scope;
 use std::time::Duration;
 

@@ -4,6 +4,7 @@ use crate::counts::answered::Answered;
 use crate::counts::calls::Calls;
 use crate::counts::checks::CheckTally;
 use crate::counts::clients::Clients;
+use crate::counts::durations::Durations;
 use crate::counts::histogram::{Histogram, histogram};
 use crate::counts::mix::MixTally;
 use crate::counts::reasons::Reasons;
@@ -92,14 +93,6 @@ pub struct Handshakes {
     pub full: u64,
     /// Those that resumed the session of a former connection.
     pub resumed: u64,
-}
-
-/// The durations of an exchange whose response is whole, in nanoseconds.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Durations {
-    pub(crate) latency_ns: u64,
-    pub(crate) uncorrected_ns: u64,
-    pub(crate) first_byte_ns: u64,
 }
 
 impl Tally {

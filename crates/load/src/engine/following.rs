@@ -2,8 +2,9 @@
 
 use crate::checks::{Answer, Parsed, Seen};
 use crate::counts::answered::Answered;
+use crate::counts::durations::Durations;
 use crate::counts::scopes::Unanswered;
-use crate::counts::tally::{Durations, Tally};
+use crate::counts::tally::Tally;
 use crate::plan::followed::Followed;
 use crate::plan::run_plan::Plan;
 

@@ -1,8 +1,8 @@
 //! What is counted and told of requests that are over.
 
 use crate::counts::answered::Answered;
+use crate::counts::durations::Durations;
 use crate::counts::scopes::Unanswered;
-use crate::counts::tally::Durations;
 use crate::engine::following::count_unanswered;
 use crate::engine::state::Engine;
 use crate::http1::connection::Batch;

@@ -5,7 +5,7 @@
 use crate::connect::connection::Phase;
 use crate::connect::kernel::{HANGUP, monotonic_ns};
 use crate::counts::answered::Answered;
-use crate::counts::tally::Durations;
+use crate::counts::durations::Durations;
 use crate::counts::traced::TracedOne;
 use crate::engine::state::{Engine, READS_IN_A_ROW};
 use crate::http2::control::{CANCEL, PROTOCOL_ERROR};

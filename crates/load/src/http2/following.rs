@@ -3,8 +3,8 @@
 use crate::checks::Answer;
 use crate::connect::kernel::monotonic_ns;
 use crate::counts::answered::Answered;
+use crate::counts::durations::Durations;
 use crate::counts::scopes::Unanswered;
-use crate::counts::tally::Durations;
 use crate::engine::following::{Whole, count_unanswered, look_at_response};
 use crate::engine::state::Engine;
 use crate::http2::frames::FRAME_HEAD_BYTES;

@@ -190,11 +190,7 @@ impl LoadReport {
             dropped: tally.dropped,
             abandoned: tally.abandoned,
             stopped: tally.stopped(),
-            errors: Outcome::ALL
-                .into_iter()
-                .zip(tally.errors)
-                .filter(|(outcome, count)| outcome.is_error() && *count > 0)
-                .collect(),
+            errors: errors(&tally),
             status: (0..).zip(tally.status.iter().copied()).filter(|(_, count)| *count > 0).collect(),
             bytes: tally.bytes,
             bytes_in_time: tally.bytes - tally.bytes_late,
@@ -409,6 +405,12 @@ fn asked(options: &Options, request: u32) -> Option<String> {
         Some(listed) => Some(words(&listed.url, &listed.request)),
         None => Some(words(&options.url, &options.request)),
     }
+}
+
+/// How often each kind of error was, where it was.
+fn errors(tally: &Tally) -> Vec<(Outcome, u64)> {
+    let all = Outcome::ALL.into_iter().zip(tally.errors);
+    all.filter(|(outcome, count)| outcome.is_error() && *count > 0).collect()
 }
 
 /// Whether the generator took arrivals up so late that this bends the figures: not a few of them, and late by a part of
