@@ -282,7 +282,7 @@ fn a_pool_that_polls_and_a_sleep_that_could_be_ended_are_no_locks() {
     let _turn = undisturbed();
     let Some(site) = ready() else { return };
     let (_server, port) = started(&site, "shop-polling", POLLING, &[]);
-    let report = explained(&format!("http://127.0.0.1:{port}/"), &["--port", &port, "-c", "2", "-d", "1500ms"]);
+    let report = explained(&format!("http://127.0.0.1:{port}/"), &["--port", &port, "-c", "2", "-d", "3s"]);
     names_first(&report, "wait_timer", "shop-polling");
     // Python makes a lock for each wait of a condition, at an address that others have used: some pass for one lock.
     assert!(share(&report, "wait_lock") < 0.08, "{}", said(&report));
