@@ -156,13 +156,22 @@ fn a_request_is_one_send_and_one_receive() {
     // Waits serve all connections that are ready; at the worst each request has one of its own.
     assert!(wait <= requests + 100, "{wait}");
     // Made, set up, connected and watched, and its own address asked for: 5 a connection, for any number of requests.
-    assert_eq!(other, 5 * 10);
+    assert!(is_of_connections(&report, other, 5 * 10), "{other}");
     // A source is two calls more a connection, and none a request.
     let mut sourced = self::options(&server, requests, true);
     sourced.io = Io::Epoll;
     sourced.reach.sources = vec!["127.0.0.2".parse().expect("an address")];
-    let Calls { receive, send, other, .. } = counted(sourced).0.calls;
-    assert_eq!((receive, send, other), (requests, requests, 7 * 10));
+    let report = counted(sourced).0;
+    let Calls { receive, send, other, .. } = report.calls;
+    assert_eq!((receive, send), (requests, requests));
+    assert!(is_of_connections(&report, other, 7 * 10), "{other}");
+}
+
+/// Whether so many calls are those of the connections. A response that took a tick of the kernel's or longer, which is
+/// a millisecond at least, may be one of the slowest: then the kernel is asked once how long it lay there.
+fn is_of_connections(report: &LoadReport, other: u64, of_connections: u64) -> bool {
+    let slow = report.latency.len() - report.latency.count_between(0, 999_999).min(report.latency.len());
+    (of_connections..=of_connections + slow).contains(&other)
 }
 
 /// Through io_uring there is only one sort of call: it hands over what goes out and waits for what comes.
@@ -180,7 +189,7 @@ fn through_io_uring_a_request_is_at_most_one_call() {
     // Each serves all connections that are ready; at the worst each request has one of its own.
     assert!(wait <= requests + 100, "{wait}");
     // Those of a connection by epoll, and its move to the ring and back.
-    assert!(other <= 7 * 10, "{other}");
+    assert!(is_of_connections(&report, other.max(7 * 10), 7 * 10), "{other}");
 }
 
 #[test]
@@ -191,7 +200,8 @@ fn a_thousand_requests_cost_the_calls_of_one() {
     options.io = Io::Epoll;
     ask_a_thousand(&mut options, Order::Weighted { seed: 3 });
     let (report, _) = counted(options);
-    assert_eq!((report.calls.receive, report.calls.send, report.calls.other), (10_000, 10_000, 5 * 10));
+    assert_eq!((report.calls.receive, report.calls.send), (10_000, 10_000));
+    assert!(is_of_connections(&report, report.calls.other, 5 * 10), "{}", report.calls.other);
     let mut options = self::options(&server, 8000, false);
     ask_a_thousand(&mut options, Order::InTurn);
     options.pipeline = 8;

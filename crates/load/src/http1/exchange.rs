@@ -186,7 +186,7 @@ impl Engine<'_, Http1> {
     /// A response is whole: goes on with the connection at once, and only then counts.
     #[inline]
     pub(crate) fn answered(&mut self, slot: usize, response_end: u64, reusable: bool) {
-        if self.now_ns.saturating_sub(self.connections[slot].http.batch.intended_ns) >= self.tally.slow.from_ns {
+        if self.now_ns.wrapping_sub(self.connections[slot].http.batch.intended_ns) >= self.tally.slow.from_ns {
             self.look_at_slow(slot);
         }
         let connection = &mut self.connections[slot];

@@ -13,7 +13,7 @@ use crate::http2::frames::{Event, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, WINDOW_UPDA
 use crate::http2::hpack::Head;
 use crate::http2::malformed::Malformed;
 use crate::http2::state::Http2;
-use crate::http2::streams::Exchange;
+use crate::http2::streams::{Exchange, UNTOLD_LENGTH};
 use crate::http2::wire::WINDOW_BYTES;
 use std::io;
 use std::time::SystemTime;
@@ -210,7 +210,7 @@ impl Engine<'_, Http2<'_>> {
             status => {
                 exchange.status = status;
                 let empty = self.plan.requests.entry(exchange.request).head_only || status == 304;
-                exchange.expected = if empty { Some(0) } else { head.length };
+                exchange.expected = if empty { 0 } else { head.length.unwrap_or(UNTOLD_LENGTH) };
                 let request = exchange.request;
                 if self.plan.has_more {
                     if let Some(seen) = connection.http.seen.get_mut(place as usize) {
@@ -283,7 +283,7 @@ impl Engine<'_, Http2<'_>> {
     fn answered(&mut self, slot: usize, place: u32) {
         let connection = &mut self.connections[slot];
         let exchange = connection.at(place);
-        if exchange.expected.is_some_and(|expected| expected != exchange.content) {
+        if exchange.expected != exchange.content && exchange.expected != UNTOLD_LENGTH {
             let words = "its content is not as long as its content-length (RFC 9113 8.1.1)";
             return self.give_up(slot, place, Outcome::Malformed, None, words);
         }
@@ -300,7 +300,7 @@ impl Engine<'_, Http2<'_>> {
         let exchange = connection.take(place);
         self.scheduler.outstanding -= 1;
         let done_ns = self.now_ns;
-        if done_ns.saturating_sub(exchange.intended_ns) >= self.tally.slow.from_ns {
+        if done_ns.wrapping_sub(exchange.intended_ns) >= self.tally.slow.from_ns {
             self.look_at_slow(slot, &exchange);
         }
         let from_ns = if exchange.opened { connect_start_ns.max(exchange.started_ns) } else { exchange.sent_ns };

@@ -13,7 +13,10 @@ const LAST_STREAM: u32 = if cfg!(test) { 1999 } else { 0x7fff_ffff };
 /// Streams that are begun before the server has said how many it takes (RFC 9113 6.5.2 recommends no fewer).
 pub(crate) const STREAMS_AT_FIRST: u32 = 100;
 
-/// A request that has begun and is not over.
+/// More bytes of content than any response has: its head does not say how many.
+pub(crate) const UNTOLD_LENGTH: u64 = u64::MAX;
+
+/// A request that has begun and is not over. Up to 128 bytes are moved without a call.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Exchange {
     /// The number of its stream; 0 = none.
@@ -43,9 +46,9 @@ pub(crate) struct Exchange {
     pub(crate) response_offset: u64,
     /// Bytes of the frames of its response.
     pub(crate) response_bytes: u64,
-    /// Bytes of content, and how many there should be.
+    /// Bytes of content, and how many there should be: [`UNTOLD_LENGTH`] where the head does not say.
     pub(crate) content: u64,
-    pub(crate) expected: Option<u64>,
+    pub(crate) expected: u64,
     /// Bytes of the body that are in frames.
     pub(crate) body_sent: usize,
     /// Bytes that the server takes of the body beyond those.
@@ -55,6 +58,8 @@ pub(crate) struct Exchange {
     /// Whether it is listed among those with more of a body to send.
     pub(crate) sending: bool,
 }
+
+const _: () = assert!(size_of::<Exchange>() <= 128);
 
 impl Exchange {
     /// A frame of its response came, or a piece of one.
