@@ -76,6 +76,16 @@ impl<'a> Json<'a> {
         Ok(())
     }
 
+    /// How many bytes have been read.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Whether a text stands here.
+    pub(crate) fn is_text(&mut self) -> Result<bool, Fault> {
+        Ok(self.peek()? == b'"')
+    }
+
     /// That nothing follows.
     pub(crate) fn end(&mut self) -> Result<(), Fault> {
         match self.peek() {
