@@ -224,3 +224,34 @@ impl Lane {
         self.stream.finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_trace::RunReader;
+    use weir_wire::Kind;
+
+    #[test]
+    fn records_that_come_somewhat_late_are_written_in_the_order_of_time() {
+        let folder = std::env::temp_dir().join(format!("weir-formats-lanes-{}", std::process::id()));
+        let run = Run::create(&folder).expect("a run");
+        let mut lanes = Lanes::new(&run);
+        let mut pushed = Vec::new();
+        for number in 0..5 * HELD_MAX as u64 {
+            // Each seventh is earlier than some before it, and two of each four have one time.
+            let at_ns = 1_000 + number / 2 * 10 - if number % 7 == 0 { 250 } else { 0 };
+            let record = Record { time_ns: at_ns, kind: Kind::Exec as u16, a: number, ..Record::default() };
+            pushed.push((at_ns, number));
+            lanes.push(record, &[], None);
+        }
+        lanes.finish().map(|written| assert_eq!(written.kernel.events, pushed.len() as u64)).expect("it is written");
+        let mut told = Vec::new();
+        RunReader::open(&folder).expect("a run").merge().each(|one| {
+            told.push((one.record.time_ns, one.record.a));
+            true
+        });
+        std::fs::remove_dir_all(&folder).expect("it is removed");
+        pushed.sort_by_key(|(at_ns, _)| *at_ns);
+        assert!(told == pushed, "{} of {} records", told.len(), pushed.len());
+    }
+}
