@@ -220,8 +220,8 @@ impl<'a> Json<'a> {
     }
 }
 
-/// The first quote or backslash. Most texts are short, so that to call a search costs more than to look at eight bytes at
-/// a time here.
+/// The first quote or backslash. Most texts are short, so that to call a search costs more than to look at eight bytes
+/// at a time here.
 fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 0xff;
     // The highest bit of each byte that is 0; of those above the lowest such one it may be wrong.
@@ -318,7 +318,10 @@ mod tests {
         }
 
         #[test]
-        fn quotes_and_escapes_are_found_at_each_place(bytes in proptest::collection::vec(any::<u8>(), 0..40), text in "[!-#\\[-\\]]{0,20}") {
+        fn quotes_and_escapes_are_found_at_each_place(
+            bytes in proptest::collection::vec(any::<u8>(), 0..40),
+            text in "[!-#\\[-\\]]{0,20}",
+        ) {
             for bytes in [&bytes[..], text.as_bytes()] {
                 let expected = bytes.iter().position(|byte| matches!(byte, b'"' | b'\\'));
                 prop_assert_eq!(quote_or_escape(bytes), expected);
