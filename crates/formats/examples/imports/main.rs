@@ -238,6 +238,17 @@ fn made(name: &str, megabytes: u64) -> Result<Sample, Box<dyn std::error::Error>
     })
 }
 
+/// A folder that is removed at the end, also where the disk is full.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("{} stays behind: {error}", self.0.display());
+        }
+    }
+}
+
 /// The user and system time of this thread so far, seconds, and the most memory that the process has had, MiB.
 fn used() -> (f64, f64, i64) {
     // SAFETY: the call fills in what is all zeros before, which is a value of the type.
@@ -255,6 +266,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [name, megabytes, folder] = &arguments[..] else { return Err("imports NAME MEGABYTES FOLDER".into()) };
     let folder = Path::new(folder).join(name);
     std::fs::create_dir_all(folder.join("trace"))?;
+    let _removed = Folder(folder.clone());
     let megabytes: u64 = megabytes.parse()?;
     let trace = if name == "trace-dat" { Sample::default() } else { made(name, megabytes)? };
     let mut options = Options::default();
@@ -299,6 +311,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         imported.records,
         imported.counts.skipped.get(&weir_formats::Skipped::Late),
     );
-    std::fs::remove_dir_all(&folder)?;
     Ok(())
 }
