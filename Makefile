@@ -113,7 +113,7 @@ bench: deps build ## Measures our own figures into bench/results and bench/RESUL
 
 bench-imports: ## How fast traces of other tools are imported, and in how much memory: 1 GiB of each that a sample is repeated for (MEGABYTES=, ONLY=names).
 	@$(CARGO) build --release --quiet --package weir-formats --example imports
-	@for format in $(or $(ONLY),perf-data ctf jfr perfetto chrome-json ftrace-text otlp-protobuf otlp-json lines); do \
+	@for format in $(or $(ONLY),perf-data trace-dat ctf jfr perfetto chrome-json ftrace-text otlp-protobuf otlp-json lines); do \
 		$${CARGO_TARGET_DIR:-target}/release/examples/imports $$format $(or $(MEGABYTES),1024) $${TMPDIR:-/tmp}/weir-imports || exit 1; \
 	done
 

@@ -68,13 +68,18 @@ pub struct Counts {
 
 impl Counts {
     pub(crate) fn event(&mut self, name: &str) {
+        self.events_of(name, 1);
+    }
+
+    /// So many events have a name.
+    pub(crate) fn events_of(&mut self, name: &str, events: u64) {
         let name = shortened(name);
         if let Some(count) = self.counting.get_mut(name) {
-            *count += 1;
+            *count += events;
         } else if self.counting.len() < NAMES_MAX {
-            self.counting.insert(name.into(), 1);
+            self.counting.insert(name.into(), events);
         } else {
-            self.of_further_names += 1;
+            self.of_further_names += events;
         }
     }
 

@@ -14,10 +14,11 @@ use constants::{Constants, places};
 use metadata::classes;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
+use std::collections::hash_map::Entry;
 use std::fmt::Write;
 use std::io::{Read, Seek, SeekFrom};
 use std::rc::Rc;
-use values::{Bytes, Class, Value};
+use values::{Bytes, Class, Classes, Sort, Value};
 
 /// Bytes of a chunk.
 const CHUNK_MAX: u64 = 128 << 20;
@@ -130,12 +131,16 @@ impl Head {
 
     fn time_ns(&self, ticks: u64) -> u64 {
         let since = i128::from(ticks) - i128::from(self.start_ticks);
-        let ns = i128::from(self.start_ns) + since * 1_000_000_000 / i128::from(self.ticks_per_s);
-        u64::try_from(ns).unwrap_or(0)
+        u64::try_from(i128::from(self.start_ns) + self.ns(since)).unwrap_or(0)
     }
 
     fn span_ns(&self, ticks: i64) -> u64 {
-        u64::try_from(i128::from(ticks) * 1_000_000_000 / i128::from(self.ticks_per_s)).unwrap_or(0)
+        u64::try_from(self.ns(i128::from(ticks))).unwrap_or(0)
+    }
+
+    fn ns(&self, ticks: i128) -> i128 {
+        // Most clocks tick each nanosecond, and a division of such numbers takes as long as half an event.
+        if self.ticks_per_s == 1_000_000_000 { ticks } else { ticks * 1_000_000_000 / i128::from(self.ticks_per_s) }
     }
 }
 
@@ -159,6 +164,113 @@ struct Thread {
 struct Seen {
     threads: FxHashMap<(u64, u64), Option<Thread>>,
     stacks: FxHashMap<(u64, u64), Rc<str>>,
+    /// What a wait for an object is called, by the object's number or its name.
+    waits: FxHashMap<(&'static str, u64, u64), Rc<str>>,
+    named_waits: FxHashMap<&'static str, FxHashMap<Box<str>, Rc<str>>>,
+}
+
+/// What a field of an event says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Says {
+    Start,
+    Duration,
+    Thread,
+    SampledThread,
+    Stack,
+    /// What was waited for.
+    Object,
+    /// What is asked for only of requests.
+    Other,
+}
+
+/// A class of events, with what is made of them.
+struct Kind<'c> {
+    class: &'c Class,
+    /// What a wait is called.
+    wait: Option<&'static str>,
+    is_sample: bool,
+    is_request: bool,
+    fields: Vec<Says>,
+    count: u64,
+}
+
+impl<'c> Kind<'c> {
+    fn new(class: &'c Class, markers: &Markers) -> Self {
+        let wait = WAITS.iter().find(|(name, ..)| **name == *class.name);
+        let says = |name: &str| match name {
+            "startTime" => Says::Start,
+            "duration" => Says::Duration,
+            "eventThread" => Says::Thread,
+            "sampledThread" => Says::SampledThread,
+            "stackTrace" => Says::Stack,
+            name if wait.is_some_and(|(_, _, object)| *object == name) => Says::Object,
+            _ => Says::Other,
+        };
+        Self {
+            class,
+            wait: wait.map(|(_, verb, _)| *verb),
+            is_sample: SAMPLES.contains(&&*class.name),
+            is_request: markers.may_mark(&class.name),
+            fields: class.fields.iter().map(|field| says(&field.name)).collect(),
+            count: 0,
+        }
+    }
+}
+
+/// The fields of an event that are asked for.
+#[derive(Debug, Default)]
+struct Told {
+    start: Option<i64>,
+    duration: Option<i64>,
+    thread: Option<Value>,
+    sampled: Option<Value>,
+    stack: Option<Value>,
+    object: Option<Value>,
+    /// All of them, of a request.
+    all: Vec<(Rc<str>, Value)>,
+}
+
+impl Told {
+    fn read(kind: &Kind<'_>, bytes: &mut Bytes<'_>, classes: &Classes) -> Result<Self, ReadError> {
+        let mut told = Self::default();
+        for (field, says) in kind.class.fields.iter().zip(&kind.fields) {
+            let is_asked = match says {
+                Says::Stack => kind.is_sample,
+                Says::Other => false,
+                _ => true,
+            };
+            if !kind.is_request {
+                if !is_asked {
+                    bytes.pass(field, classes, 0)?;
+                    continue;
+                }
+                // What nearly all events have, without a value being made of it.
+                if field.sort == Sort::Long && !field.is_array && !field.is_constant {
+                    let number = Some(bytes.long()?.cast_signed());
+                    match says {
+                        Says::Start => told.start = number,
+                        Says::Duration => told.duration = number,
+                        _ => {}
+                    }
+                    continue;
+                }
+            }
+            let value = bytes.field(field, classes, 0)?;
+            if kind.is_request {
+                told.all.push((Rc::clone(&field.name), value.clone()));
+            }
+            match says {
+                Says::Start => told.start = value.number(),
+                Says::Duration => told.duration = value.number(),
+                Says::Thread => told.thread = Some(value),
+                Says::SampledThread => told.sampled = Some(value),
+                Says::Stack => told.stack = Some(value),
+                Says::Object => told.object = Some(value),
+                Says::Other => {}
+            }
+        }
+        Ok(told)
+    }
 }
 
 impl Reader<'_> {
@@ -167,60 +279,64 @@ impl Reader<'_> {
         let classes = classes(&mut bytes(head.metadata))?;
         let places = places(&bytes(0), head.constants as usize, &classes)?;
         let constants = Constants { bytes: bytes(0), places, classes };
+        let mut kinds: FxHashMap<u64, Kind<'_>> = FxHashMap::default();
         let (mut seen, mut next) = (Seen::default(), HEAD_BYTES as usize);
         while next < chunk.len() {
             let mut event = bytes(next as u64);
             let size = event.int()?;
-            let kind = event.long()?;
+            let number = event.long()?;
             let end = usize::try_from(size).ok().and_then(|size| next.checked_add(size));
             let end = end.filter(|end| *end <= chunk.len() && *end > next);
             let end =
                 end.ok_or_else(|| event.wrong(format!("an event has {size} bytes, more than its chunk or none")))?;
-            if kind != METADATA && kind != CONSTANTS {
-                match constants.classes.get(&kind) {
-                    Some(class) => self.event(head, (class, &mut event), &constants, &mut seen, take)?,
-                    None => self.counts.skip(Skipped::FormatNotTold),
-                }
-            }
             next = end;
+            if number == METADATA || number == CONSTANTS {
+                continue;
+            }
+            let kind = match kinds.entry(number) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(room) => match constants.classes.get(&number) {
+                    Some(class) => room.insert(Kind::new(class, self.markers)),
+                    None => {
+                        self.counts.skip(Skipped::FormatNotTold);
+                        continue;
+                    }
+                },
+            };
+            kind.count += 1;
+            self.event(head, (kind, &mut event), &constants, &mut seen, take)?;
         }
+        kinds.values().for_each(|kind| self.counts.events_of(&kind.class.name, kind.count));
         Ok(())
     }
 
     fn event(
         &mut self,
         head: &Head,
-        (class, bytes): (&Class, &mut Bytes<'_>),
+        (kind, bytes): (&Kind<'_>, &mut Bytes<'_>),
         constants: &Constants<'_>,
         seen: &mut Seen,
         take: &mut impl FnMut(Event<'_>),
     ) -> Result<(), ReadError> {
-        self.counts.event(&class.name);
-        let wait = WAITS.iter().find(|(name, ..)| **name == *class.name);
-        let is_sample = SAMPLES.contains(&&*class.name);
-        if wait.is_none() && !is_sample && !self.markers.may_mark(&class.name) {
+        if kind.wait.is_none() && !kind.is_sample && !kind.is_request {
             self.counts.skip(Skipped::NotMapped);
             return Ok(());
         }
-        let mut fields = Vec::with_capacity(class.fields.len());
-        for field in &class.fields {
-            fields.push((Rc::clone(&field.name), bytes.field(field, &constants.classes, 0)?));
-        }
-        let told = Value::Object(fields);
-        let Some(start) = told.get("startTime").and_then(Value::number) else {
+        let told = Told::read(kind, bytes, &constants.classes)?;
+        let Some(start) = told.start else {
             self.counts.skip(Skipped::NoTime);
             return Ok(());
         };
         let start_ns = head.time_ns(start.cast_unsigned());
-        let whose = ["eventThread", "sampledThread"].iter().find_map(|name| told.get(name));
+        let whose = told.thread.as_ref().or(told.sampled.as_ref());
         let thread = whose.and_then(|whose| thread(whose, constants, seen));
         let task = thread.as_ref().map(|thread| thread.number);
         let event = Event { at_ns: start_ns, cpu: None, task, process: None, what: What::Other("") };
         if let Some(thread) = &thread {
             self.name(thread, event, take);
         }
-        if is_sample {
-            let Some(trace) = told.get("stackTrace") else {
+        if kind.is_sample {
+            let Some(trace) = &told.stack else {
                 self.counts.skip(Skipped::FieldMissing);
                 return Ok(());
             };
@@ -228,22 +344,24 @@ impl Reader<'_> {
             take(Event { what: What::Sample { stack: &stack, weight_ns: SAMPLE_NS }, ..event });
             return Ok(());
         }
-        let lasted_ns = told.get("duration").and_then(Value::number).map_or(0, |ticks| head.span_ns(ticks));
-        let name = match wait {
-            Some((_, verb, field)) => waited_for(verb, told.get(field), constants),
-            None => class.name.to_string(),
-        };
+        let lasted_ns = told.duration.map_or(0, |ticks| head.span_ns(ticks));
         let end = Event { at_ns: start_ns.saturating_add(lasted_ns), ..event };
-        let field = |name: &str| shown(told.get(name)?, constants).map(Cow::Owned);
+        let field = |name: &str| {
+            let (_, value) = told.all.iter().find(|(known, _)| **known == *name)?;
+            shown(value, constants).map(Cow::Owned)
+        };
         // A request is named by its event, a wait by what it is for.
-        let is_request = self.markers.may_mark(&class.name);
-        let shown = if is_request { &*class.name } else { &name };
-        self.slices.whole(shown, start_ns, end, (self.markers, field), take);
+        let named = match kind.wait {
+            Some(verb) if !kind.is_request => waited_for(verb, told.object.as_ref(), constants, seen),
+            _ => Rc::clone(&kind.class.name),
+        };
+        self.slices.whole(&named, start_ns, end, (self.markers, field), take);
         Ok(())
     }
 
     fn name(&mut self, thread: &Thread, event: Event<'_>, take: &mut impl FnMut(Event<'_>)) {
-        if self.named.get(&thread.number).is_none_or(|known| *known != thread.name) {
+        let is_known = |known: &Rc<str>| Rc::ptr_eq(known, &thread.name) || *known == thread.name;
+        if !self.named.get(&thread.number).is_some_and(is_known) {
             self.named.insert(thread.number, Rc::clone(&thread.name));
             let task = Task { number: thread.number, name: &thread.name };
             take(Event { what: What::Named { task, process: None }, ..event });
@@ -289,11 +407,32 @@ fn stack(value: &Value, constants: &Constants<'_>, seen: &mut Seen) -> Rc<str> {
     Rc::clone(seen.stacks.entry((*class, *number)).or_insert_with(make))
 }
 
-fn waited_for(verb: &str, field: Option<&Value>, constants: &Constants<'_>) -> String {
-    match field.and_then(|field| shown(field, constants)) {
-        Some(object) if !object.is_empty() => format!("{verb} {object}"),
-        _ => verb.to_owned(),
+fn waited_for(verb: &'static str, object: Option<&Value>, constants: &Constants<'_>, seen: &mut Seen) -> Rc<str> {
+    let make = || match object.and_then(|object| shown(object, constants)) {
+        Some(object) if !object.is_empty() => Rc::from(format!("{verb} {object}")),
+        _ => Rc::from(verb),
+    };
+    let key = match object {
+        Some(Value::Constant(class, number)) => (verb, *class, *number),
+        Some(Value::Text(text)) => {
+            let known = seen.named_waits.entry(verb).or_default();
+            if let Some(known) = known.get(&**text) {
+                return Rc::clone(known);
+            }
+            if known.len() >= STACKS_MAX {
+                known.clear();
+            }
+            let named = make();
+            known.insert(text.as_str().into(), Rc::clone(&named));
+            return named;
+        }
+        None => (verb, 0, 0),
+        _ => return make(),
+    };
+    if seen.waits.len() >= STACKS_MAX {
+        seen.waits.clear();
     }
+    Rc::clone(seen.waits.entry(key).or_insert_with(make))
 }
 
 /// A field as text: a number, a text, or the name of a class or a thread.

@@ -18,7 +18,7 @@ const BEYOND_TEXTS: &str = "(further names)";
 const REQUESTS_LANE: u32 = 0;
 
 /// A record that is not written yet.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Held {
     record: Record,
     payload: Vec<Slot>,
@@ -29,6 +29,10 @@ struct Held {
 struct Lane {
     stream: StreamWriter,
     held: Vec<Held>,
+    /// Times of those that are held, and which it is.
+    order: Vec<(u64, u32)>,
+    /// The memory that those which wait on are moved to, in their order.
+    other: Vec<Held>,
     /// The time of the last record that was written.
     written_ns: u64,
     /// The texts that the stream has been told, by their numbers.
@@ -94,7 +98,7 @@ impl<'a> Lanes<'a> {
 
     fn open(&self, source: Source, lane: u32) -> Lane {
         let stream = self.run.stream(source, lane, Limits::default());
-        Lane { stream, held: Vec::new(), written_ns: 0, defined: Vec::new() }
+        Lane { stream, held: Vec::new(), order: Vec::new(), other: Vec::new(), written_ns: 0, defined: Vec::new() }
     }
 
     /// The lane of a CPU.
@@ -191,6 +195,7 @@ impl Lane {
             }
         }
         record.time_ns = record.time_ns.max(self.written_ns);
+        self.order.push((record.time_ns, self.held.len() as u32));
         self.held.push(Held { record, payload: payload.to_vec(), text });
         if self.held.len() >= 2 * HELD_MAX { self.write(HELD_MAX) } else { Ok(()) }
     }
@@ -198,16 +203,55 @@ impl Lane {
     /// Writes the earliest ones. They are sorted many at a time: to put each in its place would move all behind it.
     fn write(&mut self, records: usize) -> Result<(), WriteError> {
         // A stable sort keeps those of one time in the order in which they came.
-        self.held.sort_by_key(|held| held.record.time_ns);
-        for Held { record, payload, text } in self.held.drain(..records) {
-            self.written_ns = record.time_ns;
-            self.stream.push(record, &payload, text)?;
+        self.order.sort_by_key(|(at_ns, _)| *at_ns);
+        let mut outcome = Ok(());
+        for (at_ns, place) in self.order.drain(..records) {
+            self.written_ns = at_ns;
+            let Held { record, payload, text } = &self.held[place as usize];
+            outcome = outcome.and(self.stream.push(*record, payload, *text));
         }
-        Ok(())
+        self.other.clear();
+        for (_, place) in &mut self.order {
+            self.other.push(std::mem::take(&mut self.held[*place as usize]));
+            *place = self.other.len() as u32 - 1;
+        }
+        std::mem::swap(&mut self.held, &mut self.other);
+        outcome
     }
 
     fn finish(mut self) -> Result<weir_trace::Written, WriteError> {
         self.write(self.held.len())?;
         self.stream.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_trace::RunReader;
+    use weir_wire::Kind;
+
+    #[test]
+    fn records_that_come_somewhat_late_are_written_in_the_order_of_time() {
+        let folder = std::env::temp_dir().join(format!("weir-formats-lanes-{}", std::process::id()));
+        let run = Run::create(&folder).expect("a run");
+        let mut lanes = Lanes::new(&run);
+        let mut pushed = Vec::new();
+        for number in 0..5 * HELD_MAX as u64 {
+            // Each seventh is earlier than some before it, and two of each four have one time.
+            let at_ns = 1_000 + number / 2 * 10 - if number % 7 == 0 { 250 } else { 0 };
+            let record = Record { time_ns: at_ns, kind: Kind::Exec as u16, a: number, ..Record::default() };
+            pushed.push((at_ns, number));
+            lanes.push(record, &[], None);
+        }
+        lanes.finish().map(|written| assert_eq!(written.kernel.events, pushed.len() as u64)).expect("it is written");
+        let mut told = Vec::new();
+        RunReader::open(&folder).expect("a run").merge().each(|one| {
+            told.push((one.record.time_ns, one.record.a));
+            true
+        });
+        std::fs::remove_dir_all(&folder).expect("it is removed");
+        pushed.sort_by_key(|(at_ns, _)| *at_ns);
+        assert!(told == pushed, "{} of {} records", told.len(), pushed.len());
     }
 }

@@ -21,6 +21,7 @@ mod event;
 mod fields;
 mod ftrace_text;
 mod jfr;
+mod json;
 mod lanes;
 mod lines;
 mod markers;

@@ -87,7 +87,7 @@ impl<T: Hash + Eq> Slices<T> {
         if self.tracks.get(track).is_some_and(Vec::is_empty) {
             self.tracks.remove(track);
         }
-        close(&open, event, take);
+        close(open.begun_ns, &open.name, open.request, event, take);
         true
     }
 
@@ -101,7 +101,7 @@ impl<T: Hash + Eq> Slices<T> {
         take: &mut impl FnMut(Event<'_>),
     ) {
         let request = self.mark(name, Event { at_ns: begun_ns, ..event }, marked, take);
-        close(&Open { begun_ns, name: name.into(), request }, event, take);
+        close(begun_ns, name, request, event, take);
     }
 
     /// Stretches that are open still.
@@ -110,11 +110,10 @@ impl<T: Hash + Eq> Slices<T> {
     }
 }
 
-fn close(open: &Open, event: Event<'_>, take: &mut impl FnMut(Event<'_>)) {
-    let Open { begun_ns, name, request } = open;
+fn close(begun_ns: u64, name: &str, request: Option<u64>, event: Event<'_>, take: &mut impl FnMut(Event<'_>)) {
     if let Some(request) = request {
         let mark = Mark { edge: Edge::End, key: Some(&request.to_string()), name: None };
         take(Event { what: What::Mark(mark), ..event });
     }
-    take(Event { what: What::Stretch(Stretch { begun_ns: *begun_ns, name }), ..event });
+    take(Event { what: What::Stretch(Stretch { begun_ns, name }), ..event });
 }

@@ -36,10 +36,10 @@ enum KeptWhat {
     CallEnds { name: Name, number: Option<u16>, result: i64 },
     DiskBegins(Disk),
     DiskEnds(Disk),
-    Arrives { ends: Ends, bytes: u32, socket: Option<u64> },
+    Arrives { ends: u32, bytes: u32, socket: Option<u64> },
     Ready { socket: u64 },
-    Takes(Ends),
-    Tcp { ends: Ends, is_over: bool },
+    Takes(u32),
+    Tcp { ends: u32, is_over: bool },
     Mark { edge: Edge, key: Option<Name>, name: Option<Name> },
     Request { begun_ns: u64, name: Name, status: Option<u16>, has_failed: bool },
     Stretch { begun_ns: u64, name: Name },
@@ -53,6 +53,9 @@ struct Names {
     numbers: FxHashMap<Box<str>, u32>,
     texts: Vec<Box<str>>,
     bytes: usize,
+    /// Ends of connections, which take more room than all else that an event says.
+    ends: Vec<Ends>,
+    ends_by_value: FxHashMap<Ends, u32>,
 }
 
 impl Names {
@@ -73,6 +76,18 @@ impl Names {
 
     fn text(&self, name: Name) -> &str {
         self.texts.get(name.0 as usize).map_or("", |text| text)
+    }
+
+    fn keep_ends(&mut self, ends: Ends) -> u32 {
+        let Self { ends: all, ends_by_value, .. } = self;
+        *ends_by_value.entry(ends).or_insert_with(|| {
+            all.push(ends);
+            all.len() as u32 - 1
+        })
+    }
+
+    fn ends(&self, ends: u32) -> Ends {
+        self.ends[ends as usize]
     }
 
     fn keep_task(&mut self, task: Task<'_>) -> (u32, Name) {
@@ -101,10 +116,10 @@ impl Names {
             }
             What::DiskBegins(disk) => KeptWhat::DiskBegins(disk),
             What::DiskEnds(disk) => KeptWhat::DiskEnds(disk),
-            What::Arrives { ends, bytes, socket } => KeptWhat::Arrives { ends, bytes, socket },
+            What::Arrives { ends, bytes, socket } => KeptWhat::Arrives { ends: self.keep_ends(ends), bytes, socket },
             What::Ready { socket } => KeptWhat::Ready { socket },
-            What::Takes(ends) => KeptWhat::Takes(ends),
-            What::Tcp { ends, is_over } => KeptWhat::Tcp { ends, is_over },
+            What::Takes(ends) => KeptWhat::Takes(self.keep_ends(ends)),
+            What::Tcp { ends, is_over } => KeptWhat::Tcp { ends: self.keep_ends(ends), is_over },
             What::Mark(Mark { edge, key, name }) => {
                 KeptWhat::Mark { edge, key: key.map(|key| self.keep(key)), name: name.map(|name| self.keep(name)) }
             }
@@ -134,10 +149,10 @@ impl Names {
             }
             KeptWhat::DiskBegins(disk) => What::DiskBegins(disk),
             KeptWhat::DiskEnds(disk) => What::DiskEnds(disk),
-            KeptWhat::Arrives { ends, bytes, socket } => What::Arrives { ends, bytes, socket },
+            KeptWhat::Arrives { ends, bytes, socket } => What::Arrives { ends: self.ends(ends), bytes, socket },
             KeptWhat::Ready { socket } => What::Ready { socket },
-            KeptWhat::Takes(ends) => What::Takes(ends),
-            KeptWhat::Tcp { ends, is_over } => What::Tcp { ends, is_over },
+            KeptWhat::Takes(ends) => What::Takes(self.ends(ends)),
+            KeptWhat::Tcp { ends, is_over } => What::Tcp { ends: self.ends(ends), is_over },
             KeptWhat::Mark { edge, key, name } => {
                 What::Mark(Mark { edge, key: key.map(|key| self.text(key)), name: name.map(|name| self.text(name)) })
             }
@@ -161,7 +176,8 @@ struct Waiting {
     /// Times, and where the event is kept.
     order: Vec<(u64, u32)>,
     kept: Vec<Kept>,
-    free: Vec<u32>,
+    /// The memory that those which wait on are moved to, in their order: so that they lie side by side again.
+    other: Vec<Kept>,
     /// The time of what was handed out last.
     last_ns: u64,
     late: u64,
@@ -174,13 +190,9 @@ impl Waiting {
             self.late += 1;
             return;
         }
-        let event = Kept { cpu, task, process, what: self.names.keep_what(what) };
-        let place = self.free.pop().unwrap_or(self.kept.len() as u32);
-        match self.kept.get_mut(place as usize) {
-            Some(room) => *room = event,
-            None => self.kept.push(event),
-        }
-        self.order.push((at_ns, place));
+        let what = self.names.keep_what(what);
+        self.order.push((at_ns, self.kept.len() as u32));
+        self.kept.push(Kept { cpu, task, process, what });
     }
 
     /// Hands out the earliest ones.
@@ -191,9 +203,14 @@ impl Waiting {
             self.last_ns = self.last_ns.max(at_ns);
             let Kept { cpu, task, process, what } = self.kept[place as usize];
             take(Event { at_ns, cpu, task, process, what: self.names.what(what) });
-            self.free.push(place);
         }
-        if self.names.texts.len() > NAMES_MAX / 2 || self.names.bytes > NAME_BYTES_MAX / 2 {
+        self.other.clear();
+        for (_, place) in &mut self.order {
+            self.other.push(self.kept[*place as usize]);
+            *place = self.other.len() as u32 - 1;
+        }
+        std::mem::swap(&mut self.kept, &mut self.other);
+        if self.names.texts.len().max(self.names.ends.len()) > NAMES_MAX / 2 || self.names.bytes > NAME_BYTES_MAX / 2 {
             self.forget_names();
         }
     }
@@ -201,8 +218,7 @@ impl Waiting {
     /// Keeps the names alone that events have which wait: each request may have a key of its own.
     fn forget_names(&mut self) {
         let before = std::mem::take(&mut self.names);
-        for (_, place) in &self.order {
-            let kept = &mut self.kept[*place as usize];
+        for kept in &mut self.kept {
             kept.what = self.names.keep_what(before.what(kept.what));
         }
     }
@@ -266,6 +282,37 @@ mod tests {
         };
         let counts = sorted(take, read).expect("it is read");
         assert_eq!((counts.skipped.get(&Skipped::Late), told), (Some(&1), 2 * HELD_MAX));
+    }
+
+    #[test]
+    fn events_come_as_they_went() {
+        use crate::End;
+        let end = |port| End { address: 0xffff << 32, port };
+        let ends = |port| Ends { local: end(80), remote: end(port) };
+        let task = |number, name| Task { number, name };
+        let call = Call { name: "read", number: Some(0), first: None };
+        let all = [
+            What::Arrives { ends: ends(5_000), bytes: 7, socket: Some(9) },
+            What::Takes(ends(5_001)),
+            What::Tcp { ends: ends(5_000), is_over: true },
+            What::Switch { from: task(1, "a"), state: 2, to: task(3, "b") },
+            What::CallEnds { call, result: -11 },
+            What::Mark(Mark { edge: Edge::End, key: Some("7"), name: None }),
+            What::Stretch(Stretch { begun_ns: 3, name: "b" }),
+        ];
+        let mut told = 0;
+        let read = |take: &mut dyn FnMut(Event<'_>)| {
+            for (index, what) in all.iter().enumerate().rev() {
+                take(Event { what: *what, ..at(1 + index as u64) });
+            }
+            Ok(Counts::default())
+        };
+        let take = |event: Event<'_>| {
+            assert_eq!(event.what, all[told]);
+            told += 1;
+        };
+        sorted(take, read).expect("it is read");
+        assert_eq!(told, all.len());
     }
 
     #[test]

@@ -63,6 +63,51 @@ fn perf_data_says_what_perf_script_says() {
     assert_eq!(counts.clock.as_deref(), Some("the scheduler's clock"));
 }
 
+/// The sample as `perf record -z` writes it: its records packed by zstd, in pieces that end anywhere.
+fn packed_perf_data(kind: u32) -> Vec<u8> {
+    let whole = sample("perf.data.gz");
+    let number = |at: usize| u64::from_le_bytes(whole[at..at + 8].try_into().expect("eight bytes")) as usize;
+    let (data, size) = (number(40), number(48));
+    let packed = zstd::stream::encode_all(&whole[data..data + size], 3).expect("it is packed");
+    let mut records = Vec::new();
+    for piece in packed.chunks(1_000) {
+        // The newer one tells the length of what is packed, and is filled up to words.
+        let body = match kind {
+            81 => piece.to_vec(),
+            _ => [
+                &(piece.len() as u64).to_le_bytes()[..],
+                piece,
+                &vec![0; piece.len().next_multiple_of(8) - piece.len()],
+            ]
+            .concat(),
+        };
+        records.extend_from_slice(&kind.to_le_bytes());
+        records.extend_from_slice(&[0, 0]);
+        records.extend_from_slice(&(8 + body.len() as u16).to_le_bytes());
+        records.extend(body);
+    }
+    let (mut head, mut end) = (whole[..data].to_vec(), whole[data + size..].to_vec());
+    head[48..56].copy_from_slice(&(records.len() as u64).to_le_bytes());
+    // Behind the records stands where the other sections lie.
+    let sections: u32 = head[72..104].iter().map(|byte| byte.count_ones()).sum();
+    for place in (0..sections as usize).map(|section| section * 16) {
+        let offset = u64::from_le_bytes(end[place..place + 8].try_into().expect("eight bytes"));
+        let moved = offset.wrapping_add(records.len() as u64).wrapping_sub(size as u64);
+        end[place..place + 8].copy_from_slice(&moved.to_le_bytes());
+    }
+    [head, records, end].concat()
+}
+
+#[test]
+fn perf_data_that_is_packed_says_what_it_says_unpacked() {
+    let plain = lines(|take| read_perf_data(Cursor::new(sample("perf.data.gz")), &Markers::default(), take));
+    for kind in [81, 83] {
+        let packed = packed_perf_data(kind);
+        let (told, counts) = lines(|take| read_perf_data(Cursor::new(&packed), &Markers::default(), take));
+        assert_eq!((&told, &counts), (&plain.0, &plain.1), "{kind}");
+    }
+}
+
 #[test]
 fn trace_dat_says_what_trace_cmd_report_says() {
     let (binary, counts) = lines(|take| read_trace_dat(Cursor::new(sample("trace.dat.gz")), &Markers::default(), take));

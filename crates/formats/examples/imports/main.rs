@@ -7,6 +7,7 @@
 
 mod protobuf;
 mod sample;
+mod trace_dat;
 
 use protobuf::{Path as Field, widened};
 use sample::{Body, Form, Sample, bytes};
@@ -14,14 +15,24 @@ use std::fs::File;
 use std::io::{BufWriter, Cursor, Read};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use weir_formats::{Made, Markers, Options, import, read_ctf_bytes, read_perf_data};
+use weir_formats::{Made, Markers, Options, import, read_ctf_bytes, read_perf_data, read_perfetto};
 
-const NAMES: [&str; 9] =
-    ["perf-data", "ctf", "jfr", "perfetto", "chrome-json", "ftrace-text", "otlp-protobuf", "otlp-json", "lines"];
+const NAMES: [&str; 10] = [
+    "perf-data",
+    "trace-dat",
+    "ctf",
+    "jfr",
+    "perfetto",
+    "chrome-json",
+    "ftrace-text",
+    "otlp-protobuf",
+    "otlp-json",
+    "lines",
+];
 /// Those that are read back and forth.
-const FILES: [&str; 3] = ["perf-data", "ctf", "jfr"];
+const FILES: [&str; 4] = ["perf-data", "trace-dat", "ctf", "jfr"];
 /// Copies of the events of the recorder's sample in a chunk: a real one has some 12 MB, of which little describes.
-const COPIES: usize = 500;
+const COPIES: usize = 4_500;
 
 /// Places of eight bytes that hold a time between these two.
 fn times_between(body: &[u8], (first_ns, last_ns): (u64, u64)) -> Vec<(usize, usize, Form, u64)> {
@@ -74,28 +85,48 @@ fn ctf() -> Result<Sample, Box<dyn std::error::Error>> {
     Ok(Sample { body: Body::new(&all, times_between(&all, span)), ..Sample::default() })
 }
 
-/// A chunk of the flight recorder with many events, which begins later each time.
+/// A chunk of the flight recorder with many events, which begins later each time. Each copy of its events within it is
+/// later than the one before.
 fn jfr() -> std::io::Result<Sample> {
     const SIZE: usize = 8;
     const START: usize = 32;
+    const TICKS_PER_S: usize = 56;
     const HEAD: usize = 68;
     let mut chunk = bytes("java.jfr.gz")?;
     let number = |at: usize| u64::from_be_bytes(chunk[at..at + 8].try_into().expect("eight bytes"));
-    let (start_ns, lasts_ns, mut at, mut events) = (number(START), number(START + 8), HEAD, Vec::new());
+    let (start_ns, lasts_ns, ticks_per_s) = (number(START), number(START + 8), number(TICKS_PER_S));
+    let (mut at, mut events) = (HEAD, Vec::new());
     while at < chunk.len() {
         let mut within = at;
         let size = protobuf::number(&chunk, &mut within) as usize;
+        let kind = within;
         // What describes classes (0) and constants (1) is none.
         if protobuf::number(&chunk, &mut within) > 1 {
-            events.extend_from_slice(&chunk[at..at + size]);
+            let time = within;
+            let ticks = protobuf::number(&chunk, &mut within);
+            events.push((&chunk[kind..time], ticks, &chunk[within..at + size]));
         }
         at += size;
     }
-    chunk.extend_from_slice(&events.repeat(COPIES));
-    let size = chunk.len() as u64;
+    let mut copies = Vec::new();
+    let span = (u128::from(lasts_ns) * u128::from(ticks_per_s) / 1_000_000_000) as u64;
+    for copy in 1..=COPIES as u64 {
+        for (kind, ticks, rest) in &events {
+            let mut event = kind.to_vec();
+            protobuf::write_number(&mut event, ticks + copy * span);
+            event.extend_from_slice(rest);
+            // An event's size counts its own bytes, which are one or two here.
+            let size = event.len() as u64 + 1;
+            protobuf::write_number(&mut copies, if size > 0x7f { size + 1 } else { size });
+            copies.append(&mut event);
+        }
+    }
+    chunk.extend_from_slice(&copies);
+    let (size, lasts_ns) = (chunk.len() as u64, lasts_ns * (COPIES as u64 + 1));
     chunk[SIZE..SIZE + 8].copy_from_slice(&size.to_be_bytes());
+    chunk[START + 8..START + 16].copy_from_slice(&lasts_ns.to_be_bytes());
     let mut body = Body::new(&chunk, [(START, 8, Form::Big, start_ns)]);
-    body.lasts_ns = lasts_ns;
+    body.lasts_ns = Some(lasts_ns);
     Ok(Sample { body, ..Sample::default() })
 }
 
@@ -162,6 +193,20 @@ fn of_protobuf(name: &str, paths: &'static [Field]) -> std::io::Result<Sample> {
     Ok(Sample { body: Body::new(&message, times), ..Sample::default() })
 }
 
+/// Perfetto's packets: traces of it that are written one behind the other are one.
+fn perfetto(paths: &'static [Field]) -> Result<Sample, Box<dyn std::error::Error>> {
+    let mut sample = of_protobuf("perfetto.pftrace", paths)?;
+    let (mut first_ns, mut last_ns) = (u64::MAX, 0);
+    read_perfetto(&bytes("perfetto.pftrace")?[..], &Markers::default(), |event| {
+        if event.at_ns > 0 {
+            (first_ns, last_ns) = (first_ns.min(event.at_ns), last_ns.max(event.at_ns));
+        }
+    })?;
+    // By its own clock: its snapshots tell the time of day, too.
+    sample.body.lasts_ns = Some(last_ns - first_ns);
+    Ok(sample)
+}
+
 fn made(name: &str, megabytes: u64) -> Result<Sample, Box<dyn std::error::Error>> {
     const PERFETTO: &[Field] = &[Field::Within(
         1,
@@ -180,7 +225,7 @@ fn made(name: &str, megabytes: u64) -> Result<Sample, Box<dyn std::error::Error>
         "perf-data" => perf_data(megabytes)?,
         "ctf" => ctf()?,
         "jfr" => jfr()?,
-        "perfetto" => of_protobuf("perfetto.pftrace", PERFETTO)?,
+        "perfetto" => perfetto(PERFETTO)?,
         "otlp-protobuf" => of_protobuf("otlp.pb", OTLP)?,
         "otlp-json" => otlp_json()?,
         "chrome-json" => chrome_json()?,
@@ -191,6 +236,17 @@ fn made(name: &str, megabytes: u64) -> Result<Sample, Box<dyn std::error::Error>
         "lines" => lines(),
         _ => return Err(format!("one of {}", NAMES.join(", ")).into()),
     })
+}
+
+/// A folder that is removed at the end, also where the disk is full.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("{} stays behind: {error}", self.0.display());
+        }
+    }
 }
 
 /// The user and system time of this thread so far, seconds, and the most memory that the process has had, MiB.
@@ -208,9 +264,11 @@ fn used() -> (f64, f64, i64) {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name, megabytes, folder] = &arguments[..] else { return Err("imports NAME MEGABYTES FOLDER".into()) };
-    let (folder, bytes_wanted) = (Path::new(folder).join(name), megabytes.parse::<u64>()? << 20);
+    let folder = Path::new(folder).join(name);
     std::fs::create_dir_all(folder.join("trace"))?;
-    let trace = made(name, megabytes.parse()?)?;
+    let _removed = Folder(folder.clone());
+    let megabytes: u64 = megabytes.parse()?;
+    let trace = if name == "trace-dat" { Sample::default() } else { made(name, megabytes)? };
     let mut options = Options::default();
     if name == "lines" {
         options.lines = Some(r"^(?<time_ns>\d+) (?<event>\w+) (?<task>\d+) (?<id>\d+)".parse()?);
@@ -218,7 +276,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let (path, pipe): (PathBuf, _) = if FILES.contains(&name.as_str()) {
         let stream = folder.join("trace/stream");
-        trace.write(bytes_wanted, BufWriter::new(File::create(&stream)?))?;
+        let mut file = BufWriter::new(File::create(&stream)?);
+        if name == "trace-dat" {
+            trace_dat::write(megabytes, &mut file)?;
+        } else {
+            trace.write(megabytes << 20, file)?;
+        }
         if name == "ctf" {
             std::fs::write(folder.join("trace/metadata"), bytes("ctf-perf/metadata.gz")?)?;
         }
@@ -228,7 +291,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         // As large as an unprivileged process may have it: the pipe is not what is measured.
         // SAFETY: the descriptor is open.
         unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_SETPIPE_SZ, 1 << 20) };
-        let writing = std::thread::spawn(move || trace.write(bytes_wanted, writer));
+        let writing = std::thread::spawn(move || trace.write(megabytes << 20, writer));
         (format!("/proc/self/fd/{}", reader.as_raw_fd()).into(), Some((reader, writing)))
     };
     let (user_before_s, system_before_s, _) = used();
@@ -248,6 +311,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         imported.records,
         imported.counts.skipped.get(&weir_formats::Skipped::Late),
     );
-    std::fs::remove_dir_all(&folder)?;
     Ok(())
 }

@@ -29,7 +29,7 @@ pub(crate) fn number(bytes: &[u8], at: &mut usize) -> u64 {
     number
 }
 
-fn write_number(to: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn write_number(to: &mut Vec<u8>, mut number: u64) {
     while number > 0x7f {
         to.push(number as u8 & 0x7f | 0x80);
         number >>= 7;

@@ -34,7 +34,7 @@ pub(crate) struct Body {
     pieces: Vec<Piece>,
     rest: Vec<u8>,
     /// How long it lasts, where its times do not say it, nanoseconds.
-    pub(crate) lasts_ns: u64,
+    pub(crate) lasts_ns: Option<u64>,
 }
 
 /// A trace: what comes once, what is repeated, what ends it.
@@ -86,7 +86,7 @@ impl Body {
             pieces.push(Piece { before: bytes[from..at].to_vec(), form, at_ns });
             from = at + length;
         }
-        Self { pieces, rest: bytes[from..].to_vec(), lasts_ns: 0 }
+        Self { pieces, rest: bytes[from..].to_vec(), lasts_ns: None }
     }
 
     /// Text in which times stand behind a word: the first digit behind each, up to what is no digit and no point.
@@ -107,7 +107,8 @@ impl Body {
     /// How long it lasts, and a little more, nanoseconds.
     pub(crate) fn span_ns(&self) -> u64 {
         let times = || self.pieces.iter().map(|piece| piece.at_ns);
-        (times().max().unwrap_or(0) - times().min().unwrap_or(0)).max(self.lasts_ns) + 1_000_000
+        let by_times = || times().max().unwrap_or(0) - times().min().unwrap_or(0);
+        self.lasts_ns.unwrap_or_else(by_times) + 1_000_000
     }
 
     /// Writes it once more, so much later.

@@ -2,6 +2,7 @@
 
 use super::told::Told;
 use crate::ReadError;
+use crate::json::{Fault, Json};
 use std::io::BufRead;
 
 /// Bytes of one object.
@@ -142,16 +143,22 @@ impl<R: BufRead> Elements<R> {
         }
         // Where it lies whole in memory, its end is found by reading it.
         let chunk = self.chunk()?;
-        let mut events = serde_json::Deserializer::from_slice(chunk).into_iter::<Told<'_>>();
-        if let Some(Ok(told)) = events.next() {
-            let used = events.byte_offset();
+        let mut json = Json::new(chunk);
+        if let Ok(told) = Told::read(&mut json) {
+            let used = json.at();
             take(&told, &chunk[..used]);
             self.pass(used);
             return Ok(true);
         }
         let (at, element) = self.whole()?;
-        let wrong = |error| ReadError::wrong(at, format!("an event is no object of the trace viewer's: {error}"));
-        take(&serde_json::from_slice(element).map_err(wrong)?, element);
+        let told = Told::read(&mut Json::new(element)).map_err(|fault| match fault {
+            Fault::Cut => ReadError::Cut { at, within: "an event" },
+            Fault::Wrong(place, what) => {
+                let what = format!("an event is no object of the trace viewer's: {what}");
+                ReadError::wrong(at + place as u64, what)
+            }
+        })?;
+        take(&told, element);
         Ok(true)
     }
 

@@ -32,7 +32,7 @@ pub(crate) fn places(bytes: &Bytes<'_>, first: usize, classes: &Classes) -> Resu
                 // The last pool knows best.
                 let here = pool.at;
                 places.entry((class, number)).or_insert(here);
-                pool.value(class, classes, 0)?;
+                pool.pass_value(class, classes, 0)?;
             }
         }
         // It lies before this one, so that no file leads in a circle.

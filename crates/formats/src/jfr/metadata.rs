@@ -1,6 +1,6 @@
 //! What a chunk says of its own classes.
 
-use super::values::{Bytes, Class, ClassField, Classes};
+use super::values::{Bytes, Class, ClassField, Classes, Sort};
 use crate::ReadError;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
@@ -38,6 +38,10 @@ pub(crate) fn classes(bytes: &mut Bytes<'_>) -> Result<Classes, ReadError> {
     let root = element(bytes, &texts, &mut left, 0)?;
     let mut classes = Classes::default();
     find(&root, &mut classes);
+    let sorts: FxHashMap<u64, Sort> = classes.iter().map(|(number, class)| (*number, class.sort)).collect();
+    for field in classes.values_mut().flat_map(|class| &mut class.fields) {
+        field.sort = sorts.get(&field.class).copied().unwrap_or(Sort::Fields);
+    }
     Ok(classes)
 }
 
@@ -70,10 +74,12 @@ fn find(element: &Element, classes: &mut Classes) {
         let fields = element.children.iter().filter(|child| &*child.name == "field").map(|child| ClassField {
             name: of(child, "name"),
             class: of(child, "class").parse().unwrap_or(0),
+            sort: Sort::Fields,
             is_array: of(child, "dimension").parse::<u32>().is_ok_and(|dimension| dimension > 0),
             is_constant: &*of(child, "constantPool") == "true",
         });
-        let class = Class { name: of(element, "name"), fields: fields.collect() };
+        let name = of(element, "name");
+        let class = Class { sort: Sort::of(&name), name, fields: fields.collect() };
         if let Ok(number) = of(element, "id").parse() {
             classes.insert(number, class);
         }
