@@ -39,6 +39,8 @@ pub struct Demand {
     pub behind_ns: f64,
     /// CPU time of the client, nanoseconds.
     pub client_ns: f64,
+    /// What other programs have of the CPUs that the request waits for, nanoseconds.
+    pub others_ns: f64,
     /// Time that passes by itself, nanoseconds.
     pub delay_ns: f64,
     /// The same by request class, object and phase, the class with the most work in front.
@@ -65,7 +67,7 @@ pub struct OfObject {
     pub part: String,
     /// The lock that it has meanwhile, if other requests waited for that.
     pub lock: Option<String>,
-    /// CPU time, or time that passes by itself.
+    /// CPU time, that of other programs which it waits for, or time that passes by itself.
     pub work: Work,
     /// Nanoseconds of a request of this class, without waits for CPUs, workers and known locks.
     pub demand_ns: f64,
@@ -75,16 +77,16 @@ pub struct OfObject {
 pub const MOST_OBJECTS: usize = 40;
 
 impl Demand {
-    /// All CPU time, nanoseconds.
+    /// All CPU time, nanoseconds, with that of other programs which the request waits for.
     #[must_use]
     pub fn cpu_ns(&self) -> f64 {
-        self.on_the_way_ns + self.behind_ns + self.client_ns
+        self.on_the_way_ns + self.behind_ns + self.client_ns + self.others_ns
     }
 
     /// The response of a request that finds nothing to wait for, nanoseconds.
     #[must_use]
     pub fn alone_ns(&self) -> f64 {
-        self.on_the_way_ns + self.client_ns / 2.0 + self.delay_ns
+        self.on_the_way_ns + self.client_ns / 2.0 + self.others_ns + self.delay_ns
     }
 
     /// Requests a second at which the first station is full.
@@ -104,14 +106,14 @@ pub fn demand(trace: &Trace) -> Demand {
     let visits = trace.visits_of_pools();
     let behind_ns: f64 = trace.pools.iter().zip(&visits).map(|(pool, visits)| pool.after_ns * visits / count).sum();
     let (on_the_way_ns, delay_ns, client_ns) = (sums.cpu_ns / count, sums.delay_ns / count, trace.client_ns);
-    let cpu_ns = on_the_way_ns + behind_ns + client_ns;
-    let left = (f64::from(trace.cpus) - trace.others).max(0.01);
+    let others_ns = trace.others_ns();
+    let cpu_ns = on_the_way_ns + behind_ns + client_ns + others_ns;
     let most = |servers: f64, demand_ns: f64| if demand_ns > 0.0 { servers * 1e9 / demand_ns } else { f64::INFINITY };
     let mut stations = vec![Station {
         name: "CPU".to_owned(),
         servers: trace.cpus,
         demand_ns: cpu_ns,
-        most_per_s: most(left, cpu_ns),
+        most_per_s: most(f64::from(trace.cpus), cpu_ns),
     }];
     let mut station = |name: &str, servers: u32, demand_ns: f64| {
         let most_per_s = most(f64::from(servers), demand_ns);
@@ -126,16 +128,16 @@ pub fn demand(trace: &Trace) -> Demand {
         station(lock, 1, ns / count);
     }
     if let Some(cores) = trace.server_cpus {
-        station("the server's CPUs", cores, on_the_way_ns + behind_ns);
+        station("the server's CPUs", cores, on_the_way_ns + behind_ns + others_ns);
     }
     if client_ns > 0.0 {
         station("the client's threads", trace.client_threads.max(1), client_ns);
     }
     if let (Some(connections), None) = (trace.connections, trace.clients) {
-        station("the client's connections", connections, on_the_way_ns + delay_ns + client_ns);
+        station("the client's connections", connections, on_the_way_ns + delay_ns + client_ns + others_ns);
     }
     stations.sort_by(|one, other| one.most_per_s.total_cmp(&other.most_per_s));
-    Demand { stations, on_the_way_ns, behind_ns, client_ns, delay_ns, classes: by_class(trace) }
+    Demand { stations, on_the_way_ns, behind_ns, client_ns, others_ns, delay_ns, classes: by_class(trace) }
 }
 
 /// Nanoseconds by label, lock and work.
@@ -190,6 +192,7 @@ impl Sums {
         for visit in visits {
             match visit.work {
                 Work::Cpu => self.cpu_ns += visit.ns,
+                Work::Others => {}
                 Work::Delay => self.delay_ns += visit.ns,
             }
             if let Some(sum) = visit.lock.and_then(|lock| self.locks_ns.get_mut(usize::from(lock))) {
@@ -198,7 +201,7 @@ impl Sums {
             let stack = trace.stacks.get(usize::from(visit.stack)).map_or(&[][..], Vec::as_slice);
             for (depth, pool) in stack.iter().enumerate() {
                 let at = usize::from(*pool);
-                let is_its_work = depth + 1 == stack.len() && visit.work == Work::Cpu;
+                let is_its_work = depth + 1 == stack.len() && visit.work != Work::Delay;
                 if trace.pools[at].service == Service::Holding || is_its_work {
                     self.held_ns[at] += visit.ns;
                 }

@@ -39,7 +39,6 @@ pub use found::found;
 pub use jmt::jsimg;
 pub use layers::Solved;
 pub use prediction::{Figures, Interval, Prediction, Refusal, WhatIf, predict, what_if};
-pub use program::OTHER_NS;
 pub use simulator::{Arrivals, Outcome, simulate};
 pub use trace::{Pool, Request, Service, Trace, Visit, Work};
 pub use usl::{Usl, UslError};

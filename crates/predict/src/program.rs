@@ -1,6 +1,6 @@
 //! The operations of a request, made of its visits.
 
-use crate::trace::{Request, Service, Trace, Work};
+use crate::trace::{Request, Service, Trace, Visit, Work};
 
 /// What is taken and given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,12 +40,7 @@ pub(crate) struct Programs {
     all: Vec<Operation>,
     requests: Vec<(u32, u32)>,
     after: Vec<(u32, u32)>,
-    /// A stretch of other programs' work.
-    other: (u32, u32),
 }
-
-/// A stretch of other programs' work, nanoseconds.
-pub const OTHER_NS: f64 = 200_000.0;
 
 impl Programs {
     /// Of a trace.
@@ -73,7 +68,6 @@ impl Programs {
             });
             programs.after.push(range);
         }
-        programs.other = programs.range(|all| all.push(Operation::Cpu(OTHER_NS)));
         programs
     }
 
@@ -94,10 +88,6 @@ impl Programs {
     pub(crate) fn after(&self, pool: u16) -> (u32, u32) {
         self.after[usize::from(pool)]
     }
-
-    pub(crate) fn other(&self) -> (u32, u32) {
-        self.other
-    }
 }
 
 fn request_operations(trace: &Trace, request: &Request, all: &mut Vec<Operation>) {
@@ -112,7 +102,8 @@ fn request_operations(trace: &Trace, request: &Request, all: &mut Vec<Operation>
     client(all);
     let mut inside: Vec<u16> = Vec::new();
     let mut locked = None;
-    for visit in &request.visits {
+    let mut visits = request.visits.iter().peekable();
+    while let Some(visit) = visits.next() {
         let stack = trace.stacks.get(usize::from(visit.stack)).map_or(&[][..], Vec::as_slice);
         if locked != visit.lock {
             all.extend(locked.map(|lock| Operation::Give(Token::Lock(lock))));
@@ -123,15 +114,19 @@ fn request_operations(trace: &Trace, request: &Request, all: &mut Vec<Operation>
             locked = visit.lock;
         }
         let looping = stack.last().filter(|pool| is_looping(trace, **pool));
-        match (visit.work, looping) {
-            (Work::Cpu, Some(pool)) => {
-                all.push(Operation::Take(Token::Pool(*pool)));
-                run(trace, visit.ns, all);
-                all.push(Operation::Give(Token::Pool(*pool)));
-            }
-            (Work::Cpu, None) => run(trace, visit.ns, all),
-            (Work::Delay, _) => all.push(Operation::Delay(visit.ns)),
+        if visit.work == Work::Delay {
+            all.push(Operation::Delay(visit.ns));
+            continue;
         }
+        // It keeps its turn from one phase to the next, and while it waits for another program to leave its CPU.
+        let mut ns = visit.ns;
+        let goes_on = |next: &&Visit| next.work != Work::Delay && (next.stack, next.lock) == (visit.stack, visit.lock);
+        while let Some(next) = visits.next_if(goes_on) {
+            ns += next.ns;
+        }
+        all.extend(looping.map(|pool| Operation::Take(Token::Pool(*pool))));
+        run(trace, ns, all);
+        all.extend(looping.map(|pool| Operation::Give(Token::Pool(*pool))));
     }
     all.extend(locked.map(|lock| Operation::Give(Token::Lock(lock))));
     go_to(trace, &mut inside, &[], all);

@@ -5,7 +5,7 @@
 //! are asked for.
 
 use crate::found::{Alike, state};
-use crate::program::{OTHER_NS, Operation, Programs, Token};
+use crate::program::{Operation, Programs, Token};
 use crate::trace::{Service, Trace};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -71,8 +71,6 @@ enum Role {
     Request { came_ns: f64, client: u32 },
     /// A pool's work behind a response.
     Behind,
-    /// Another program's.
-    Other,
     /// A client's pause before its next request.
     Pause(u32),
 }
@@ -91,7 +89,6 @@ struct Job {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum What {
     Arrival,
-    Other,
     /// A job's turn on a CPU of so many nanoseconds ends.
     Turn(f64),
     /// A job's delay ends.
@@ -245,9 +242,6 @@ impl<'a> Run<'a> {
             }
             _ => self.plan(0.0, What::Arrival, 0),
         }
-        if self.trace.others > 0.0 {
-            self.plan(0.0, What::Other, 0);
-        }
         while self.done < self.count
             && let Some(Reverse(event)) = self.events.pop()
         {
@@ -257,7 +251,6 @@ impl<'a> Run<'a> {
             self.now_ns = event.at_ns;
             match event.what {
                 What::Arrival => self.next_arrival(),
-                What::Other => self.other(),
                 What::Turn(turn_ns) => self.turn_ends(event.job, turn_ns),
                 What::Delay => self.go_on(event.job),
             }
@@ -331,13 +324,6 @@ impl<'a> Run<'a> {
         self.under_way += 1;
         let role = Role::Request { came_ns: self.now_ns, client };
         self.start(role, self.programs.request(number), connection);
-    }
-
-    fn other(&mut self) {
-        self.start(Role::Other, self.programs.other(), 0);
-        let mean_ns = OTHER_NS / self.trace.others;
-        let gap_ns = -(1.0 - self.random.f64()).ln() * mean_ns;
-        self.plan(gap_ns, What::Other, 0);
     }
 
     fn start(&mut self, role: Role, range: (u32, u32), connection: u32) {

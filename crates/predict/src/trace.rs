@@ -42,6 +42,9 @@ impl Pool {
 pub enum Work {
     /// A task runs; how long it waits for a CPU is the model's matter.
     Cpu,
+    /// A program that is none of the trace's has the CPU that a task waits for: as long as it had it, which its priority
+    /// tells better than what else it used.
+    Others,
     /// Time that passes by itself: a sleep, the network, a process that was not recorded, a disk.
     Delay,
 }
@@ -105,8 +108,6 @@ pub struct Trace {
     pub client_ns: f64,
     /// Threads of that client.
     pub client_threads: u32,
-    /// CPUs that other programs used on average, without the recorder.
-    pub others: f64,
     /// Requests that failed or were not joined.
     pub left_out: u64,
 }
@@ -125,6 +126,14 @@ impl Trace {
     /// The number of a class; 0 when there are too many.
     pub fn class(&mut self, text: &str) -> u16 {
         number_of(&mut self.classes, text, |known, text| known == text, str::to_owned)
+    }
+
+    /// How long a mean request waits for CPUs that other programs have, nanoseconds.
+    #[must_use]
+    pub fn others_ns(&self) -> f64 {
+        let visits = self.requests.iter().flat_map(|request| &request.visits);
+        let waits = visits.filter(|visit| visit.work == Work::Others).map(|visit| visit.ns);
+        waits.sum::<f64>() / self.requests.len().max(1) as f64
     }
 
     /// How often requests entered each pool, all together.
