@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// A station of the model.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Station {
-    /// What it is: `CPU`, a pool, a lock, the client's connections or threads.
+    /// What it is: `CPU`, a pool, a lock, a disk, the client's connections or threads.
     pub name: String,
     /// How many requests it serves at once.
     pub servers: u32,
@@ -39,9 +39,9 @@ pub struct Demand {
     pub behind_ns: f64,
     /// CPU time of the client, nanoseconds.
     pub client_ns: f64,
-    /// What other programs have of the CPUs that the request waits for, nanoseconds.
+    /// How long the request waits for CPUs that other programs have, nanoseconds.
     pub others_ns: f64,
-    /// Time that passes by itself, nanoseconds.
+    /// Time of disks, and time that passes by itself, nanoseconds.
     pub delay_ns: f64,
     /// The same by request class, object and phase, the class with the most work in front.
     pub classes: Vec<OfClass>,
@@ -67,7 +67,7 @@ pub struct OfObject {
     pub part: String,
     /// The lock that it has meanwhile, if other requests waited for that.
     pub lock: Option<String>,
-    /// CPU time, that of other programs which it waits for, or time that passes by itself.
+    /// CPU time, a wait for other programs that have the CPU, a disk's work, or time that passes by itself.
     pub work: Work,
     /// Nanoseconds of a request of this class, without waits for CPUs, workers and known locks.
     pub demand_ns: f64,
@@ -77,10 +77,10 @@ pub struct OfObject {
 pub const MOST_OBJECTS: usize = 40;
 
 impl Demand {
-    /// All CPU time, nanoseconds, with that of other programs which the request waits for.
+    /// All CPU time, nanoseconds.
     #[must_use]
     pub fn cpu_ns(&self) -> f64 {
-        self.on_the_way_ns + self.behind_ns + self.client_ns + self.others_ns
+        self.on_the_way_ns + self.behind_ns + self.client_ns
     }
 
     /// The response of a request that finds nothing to wait for, nanoseconds.
@@ -102,12 +102,13 @@ pub fn demand(trace: &Trace) -> Demand {
     let count = trace.requests.len().max(1) as f64;
     let mut sums = Sums { held_ns: vec![0.0; trace.pools.len()], ..Sums::default() };
     sums.locks_ns = vec![0.0; trace.locks.len()];
+    sums.disks_ns = vec![0.0; trace.disks.len()];
     trace.requests.iter().for_each(|request| sums.add(trace, &request.visits));
     let visits = trace.visits_of_pools();
     let behind_ns: f64 = trace.pools.iter().zip(&visits).map(|(pool, visits)| pool.after_ns * visits / count).sum();
     let (on_the_way_ns, delay_ns, client_ns) = (sums.cpu_ns / count, sums.delay_ns / count, trace.client_ns);
     let others_ns = trace.others_ns();
-    let cpu_ns = on_the_way_ns + behind_ns + client_ns + others_ns;
+    let cpu_ns = on_the_way_ns + behind_ns + client_ns;
     let most = |servers: f64, demand_ns: f64| if demand_ns > 0.0 { servers * 1e9 / demand_ns } else { f64::INFINITY };
     let mut stations = vec![Station {
         name: "CPU".to_owned(),
@@ -127,8 +128,11 @@ pub fn demand(trace: &Trace) -> Demand {
     for (lock, ns) in trace.locks.iter().zip(&sums.locks_ns) {
         station(lock, 1, ns / count);
     }
+    for (disk, ns) in trace.disks.iter().zip(&sums.disks_ns) {
+        station(&disk.name, disk.servers, ns / count);
+    }
     if let Some(cores) = trace.server_cpus {
-        station("the server's CPUs", cores, on_the_way_ns + behind_ns + others_ns);
+        station("the server's CPUs", cores, on_the_way_ns + behind_ns);
     }
     if client_ns > 0.0 {
         station("the client's threads", trace.client_threads.max(1), client_ns);
@@ -185,6 +189,7 @@ struct Sums {
     /// How long pools have requests: of loops the CPU time, of others all.
     held_ns: Vec<f64>,
     locks_ns: Vec<f64>,
+    disks_ns: Vec<f64>,
 }
 
 impl Sums {
@@ -193,6 +198,10 @@ impl Sums {
             match visit.work {
                 Work::Cpu => self.cpu_ns += visit.ns,
                 Work::Others => {}
+                Work::Disk(disk) => {
+                    self.delay_ns += visit.ns;
+                    self.disks_ns.get_mut(usize::from(disk)).into_iter().for_each(|sum| *sum += visit.ns);
+                }
                 Work::Delay => self.delay_ns += visit.ns,
             }
             if let Some(sum) = visit.lock.and_then(|lock| self.locks_ns.get_mut(usize::from(lock))) {

@@ -49,7 +49,7 @@ fn open(trace: &Trace, demand: &Demand, rate_per_s: f64) -> Solved {
     }
     // Each nanosecond at the CPUs takes so many, as at a station that serves in turns.
     let stretch = 1.0 + erlang_c(cpus, load) / (f64::from(cpus) - load);
-    let mut mean_ns = demand.alone_ns() + (stretch - 1.0) * (demand.on_the_way_ns + demand.others_ns + demand.client_ns / 2.0);
+    let mut mean_ns = demand.alone_ns() + (stretch - 1.0) * (demand.on_the_way_ns + demand.client_ns / 2.0);
     let variation = variation(trace);
     for (servers, alone_ns) in limits(demand) {
         let share = (demand.cpu_ns() / alone_ns.max(1.0)).min(1.0);
@@ -78,7 +78,7 @@ fn closed(trace: &Trace, demand: &Demand, clients: u32) -> Solved {
     let clients = (clients as usize).min(MOST_CUSTOMERS);
     let cpus = trace.cpus.max(1);
     let cpu_ns = demand.cpu_ns();
-    let delay_ns = demand.delay_ns + trace.think_ns;
+    let delay_ns = demand.delay_ns + demand.others_ns + trace.think_ns;
     // Within all workers requests contend for CPUs; above them they wait for workers.
     let inner = limits(demand).map(|(servers, _)| servers as usize).min().unwrap_or(clients).clamp(1, clients.max(1));
     let mut busy = inner as f64;

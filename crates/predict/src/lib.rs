@@ -40,5 +40,5 @@ pub use jmt::jsimg;
 pub use layers::Solved;
 pub use prediction::{Figures, Interval, Prediction, Refusal, WhatIf, predict, what_if};
 pub use simulator::{Arrivals, Outcome, simulate};
-pub use trace::{Pool, Request, Service, Trace, Visit, Work};
+pub use trace::{Disk, Pool, Request, Service, Trace, Visit, Work};
 pub use usl::{Usl, UslError};

@@ -13,6 +13,8 @@ pub(crate) enum Token {
     Connection,
     /// A thread of the client.
     Client,
+    /// A disk.
+    Disk(u16),
     /// A CPU of those that the server is kept to.
     Core,
 }
@@ -118,14 +120,15 @@ fn request_operations(trace: &Trace, request: &Request, all: &mut Vec<Operation>
             all.push(Operation::Delay(visit.ns));
             continue;
         }
-        // It keeps its turn from one phase to the next, and while it waits for another program to leave its CPU.
-        let mut ns = visit.ns;
+        // A task works on from one phase to the next, and serves no other request while another program has its CPU or it
+        // waits for a disk.
+        all.extend(looping.map(|pool| Operation::Take(Token::Pool(*pool))));
+        let begun = all.len();
+        operate(trace, visit, begun, all);
         let goes_on = |next: &&Visit| next.work != Work::Delay && (next.stack, next.lock) == (visit.stack, visit.lock);
         while let Some(next) = visits.next_if(goes_on) {
-            ns += next.ns;
+            operate(trace, next, begun, all);
         }
-        all.extend(looping.map(|pool| Operation::Take(Token::Pool(*pool))));
-        run(trace, ns, all);
         all.extend(looping.map(|pool| Operation::Give(Token::Pool(*pool))));
     }
     all.extend(locked.map(|lock| Operation::Give(Token::Lock(lock))));
@@ -133,6 +136,20 @@ fn request_operations(trace: &Trace, request: &Request, all: &mut Vec<Operation>
     all.push(Operation::Done);
     client(all);
     all.extend(has_connections.then_some(Operation::Give(Token::Connection)));
+}
+
+/// A task, which began with the operation of this number, runs, or waits for another program or a disk.
+fn operate(trace: &Trace, visit: &Visit, begun: usize, all: &mut Vec<Operation>) {
+    let before = all.get_mut(begun..).and_then(<[Operation]>::last_mut);
+    match (visit.work, before) {
+        (Work::Cpu, Some(Operation::Cpu(before))) => *before += visit.ns,
+        (Work::Cpu, _) => run(trace, visit.ns, all),
+        (Work::Disk(disk), _) => {
+            let disk = Token::Disk(disk);
+            all.extend([Operation::Take(disk), Operation::Delay(visit.ns), Operation::Give(disk)]);
+        }
+        (Work::Others | Work::Delay, _) => all.push(Operation::Delay(visit.ns)),
+    }
 }
 
 /// The server runs: where it is kept to some CPUs, on one of these.

@@ -1,7 +1,7 @@
 //! The simulation: one event after the other, without a clock, the same for the same seed.
 //!
 //! CPUs serve in turns of [`TURN_NS`], first come, first served, as a scheduler of the kernel does with tasks of one
-//! weight; workers, locks, connections and threads of the client are tokens that are given in the order in which they
+//! weight; workers, locks, disks, connections and threads of the client are tokens that are given in the order in which they
 //! are asked for.
 
 use crate::found::{Alike, state};
@@ -190,6 +190,7 @@ impl<'a> Run<'a> {
         tokens.push(Tokens::of(trace.connections.unwrap_or(1).max(1)));
         tokens.push(Tokens::of(trace.client_threads.max(1)));
         tokens.push(Tokens::of(trace.server_cpus.unwrap_or(1).max(1)));
+        tokens.extend(trace.disks.iter().map(|disk| Tokens::of(disk.servers.max(1))));
         let gaps: Vec<f64> =
             trace.requests.windows(2).map(|two| two[1].at_ns.saturating_sub(two[0].at_ns) as f64).collect();
         let recorded = trace.rate_per_s();
@@ -455,5 +456,6 @@ fn place(trace: &Trace, pools_at: &[usize], locks_at: usize, connection: u32, to
         Token::Connection => locks_at + trace.locks.len(),
         Token::Client => locks_at + trace.locks.len() + 1,
         Token::Core => locks_at + trace.locks.len() + 2,
+        Token::Disk(disk) => locks_at + trace.locks.len() + 3 + usize::from(disk),
     }
 }

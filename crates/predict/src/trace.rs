@@ -36,16 +36,28 @@ impl Pool {
     }
 }
 
+/// A disk that requests wait for.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Disk {
+    /// Its name.
+    pub name: String,
+    /// On how many requests it works at once, at least 1.
+    pub servers: u32,
+}
+
 /// What a visit is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
     /// A task runs; how long it waits for a CPU is the model's matter.
     Cpu,
-    /// A program that is none of the trace's has the CPU that a task waits for: as long as it had it, which its priority
-    /// tells better than what else it used.
+    /// A task waits for a CPU that another program has: as long as it had it, which its priority tells better than what
+    /// else it used. The task serves no other request meanwhile.
     Others,
-    /// Time that passes by itself: a sleep, the network, a process that was not recorded, a disk.
+    /// A disk works: a number of [`Trace::disks`]. The task serves no other request meanwhile.
+    Disk(u16),
+    /// Time that passes by itself: a sleep, the network, a process that was not recorded, a disk of which no queue was
+    /// seen.
     Delay,
 }
 
@@ -92,6 +104,8 @@ pub struct Trace {
     pub labels: Vec<String>,
     /// Locks.
     pub locks: Vec<String>,
+    /// Disks that had a queue.
+    pub disks: Vec<Disk>,
     /// Classes of requests.
     pub classes: Vec<String>,
     /// Requests by the time at which they were intended.
