@@ -328,7 +328,7 @@ mod tests {
         let numbers = labels.map(|label| trace.label(label));
         let visits = numbers.map(|label| Visit {
             stack,
-            work: crate::Work::Cpu,
+            work: Work::Cpu,
             lock: (label == numbers[0]).then_some(0),
             ns: f64::from(label),
             label,
