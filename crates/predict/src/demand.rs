@@ -210,7 +210,7 @@ impl Sums {
             let stack = trace.stacks.get(usize::from(visit.stack)).map_or(&[][..], Vec::as_slice);
             for (depth, pool) in stack.iter().enumerate() {
                 let at = usize::from(*pool);
-                let is_its_work = depth + 1 == stack.len() && visit.work != Work::Delay;
+                let is_its_work = depth + 1 == stack.len() && matches!(visit.work, Work::Cpu | Work::Disk(_));
                 if trace.pools[at].service == Service::Holding || is_its_work {
                     self.held_ns[at] += visit.ns;
                 }

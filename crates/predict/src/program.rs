@@ -116,16 +116,18 @@ fn request_operations(trace: &Trace, request: &Request, all: &mut Vec<Operation>
             locked = visit.lock;
         }
         let looping = stack.last().filter(|pool| is_looping(trace, **pool));
-        if visit.work == Work::Delay {
+        // A loop whose task waits for another program is not kept: its connection may not be what the task has in hand.
+        if matches!(visit.work, Work::Delay | Work::Others) {
             all.push(Operation::Delay(visit.ns));
             continue;
         }
-        // A task works on from one phase to the next, and serves no other request while another program has its CPU or it
-        // waits for a disk.
+        // A task works on from one phase to the next, and serves no other request while it waits for a disk.
         all.extend(looping.map(|pool| Operation::Take(Token::Pool(*pool))));
         let begun = all.len();
         operate(trace, visit, begun, all);
-        let goes_on = |next: &&Visit| next.work != Work::Delay && (next.stack, next.lock) == (visit.stack, visit.lock);
+        let goes_on = |next: &&Visit| {
+            matches!(next.work, Work::Cpu | Work::Disk(_)) && (next.stack, next.lock) == (visit.stack, visit.lock)
+        };
         while let Some(next) = visits.next_if(goes_on) {
             operate(trace, next, begun, all);
         }
@@ -138,7 +140,7 @@ fn request_operations(trace: &Trace, request: &Request, all: &mut Vec<Operation>
     all.extend(has_connections.then_some(Operation::Give(Token::Connection)));
 }
 
-/// A task, which began with the operation of this number, runs, or waits for another program or a disk.
+/// A task, which began with the operation of this number, runs, or waits for a disk or another program.
 fn operate(trace: &Trace, visit: &Visit, begun: usize, all: &mut Vec<Operation>) {
     let before = all.get_mut(begun..).and_then(<[Operation]>::last_mut);
     match (visit.work, before) {

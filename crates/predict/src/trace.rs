@@ -52,7 +52,7 @@ pub enum Work {
     /// A task runs; how long it waits for a CPU is the model's matter.
     Cpu,
     /// A task waits for a CPU that another program has: as long as it had it, which its priority tells better than what
-    /// else it used. The task serves no other request meanwhile.
+    /// else it used. A worker serves no other request meanwhile.
     Others,
     /// A disk works: a number of [`Trace::disks`]. The task serves no other request meanwhile.
     Disk(u16),

@@ -288,28 +288,26 @@ fn a_faster_query_shortens_the_queue_too() {
     near("own share", told.own_share, 20.0 * MS / told.recorded[1], 0.01);
 }
 
-/// While a task waits for another program to leave its CPU it serves no other request, neither a worker nor a loop; the
-/// CPUs are full by what the server runs.
+/// While a worker waits for another program to leave its CPU it serves no other request; the CPUs are full by what the
+/// server runs.
 #[test]
-fn a_task_that_waits_for_another_program_serves_none() {
-    for service in [Service::Holding, Service::Looping] {
-        let of = |others_ms: f64, run_ms: f64| {
-            let work = |random: &mut fastrand::Rng| (Work::Cpu, run_ms * MS * exponential(random));
-            let mut trace = trace(2, (service, 1), 350.0, work);
-            for request in &mut trace.requests {
-                let runs = request.visits[0];
-                let ns = runs.ns / run_ms * others_ms;
-                request.visits.insert(0, Visit { work: Work::Others, ns, ..runs });
-            }
-            trace
-        };
-        let (trace, alone) = (of(1.0, 1.0), of(0.0, 2.0));
-        let mean_of = |trace: &Trace| mean(&simulate(trace, Arrivals::AsRecorded, 0, 1));
-        near("the mean response", mean_of(&trace), mean_of(&alone), 1e-6);
-        let full_at = |name: &str| demand(&trace).stations.iter().find(|of| of.name == name).map(|of| of.most_per_s);
-        near("a task is full", full_at("web").expect("a pool"), 500.0, 0.05);
-        near("CPUs are full", full_at("CPU").expect("CPUs"), 2_000.0, 0.05);
-    }
+fn a_worker_that_waits_for_another_program_serves_none() {
+    let of = |others_ms: f64, run_ms: f64| {
+        let work = |random: &mut fastrand::Rng| (Work::Cpu, run_ms * MS * exponential(random));
+        let mut trace = trace(2, (Service::Holding, 1), 350.0, work);
+        for request in &mut trace.requests {
+            let runs = request.visits[0];
+            let ns = runs.ns / run_ms * others_ms;
+            request.visits.insert(0, Visit { work: Work::Others, ns, ..runs });
+        }
+        trace
+    };
+    let (trace, alone) = (of(1.0, 1.0), of(0.0, 2.0));
+    let mean_of = |trace: &Trace| mean(&simulate(trace, Arrivals::AsRecorded, 0, 1));
+    near("the mean response", mean_of(&trace), mean_of(&alone), 1e-6);
+    let full_at = |name: &str| demand(&trace).stations.iter().find(|of| of.name == name).map(|of| of.most_per_s);
+    near("a task is full", full_at("web").expect("a pool"), 500.0, 0.05);
+    near("CPUs are full", full_at("CPU").expect("CPUs"), 2_000.0, 0.05);
 }
 
 /// A disk works on so many requests at once, whatever waits for it: M/M/c.

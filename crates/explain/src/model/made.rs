@@ -90,8 +90,8 @@ fn enter(inside: &mut Vec<u32>, stretch: &Stretch) {
         inside.truncate(depth + 1);
         return;
     }
-    // A wait to be taken is not yet a task's time.
-    if matches!(stretch.part, Part::AcceptQueue | Part::WorkerQueue) {
+    // A wait to be taken is not yet a task's time, nor is that of a free task for a CPU: another may be there first.
+    if matches!(stretch.part, Part::AcceptQueue | Part::WorkerQueue | Part::WaitCpu) {
         return;
     }
     let depth = inside.iter().position(|pid| *pid == stretch.waiter).map_or(0, |depth| depth + 1);
