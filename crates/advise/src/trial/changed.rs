@@ -7,15 +7,19 @@ use crate::rules::Case;
 use crate::servers::{Kind, Server};
 use anyhow::{Context, bail};
 use std::ffi::CString;
+use std::fs;
 use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_compare::Guardian;
 
 /// A copy may take so long to listen.
 const STARTS_WITHIN: Duration = Duration::from_secs(15);
+/// And so long to end.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
 const LOOKS_EACH: Duration = Duration::from_millis(20);
 
 /// A copy of a run's servers with other workers, until it is dropped: then all its processes are ended and its files are
@@ -27,7 +31,7 @@ pub struct Changed {
     child: Child,
     /// Ends the processes before the files go.
     guardian: Option<Guardian>,
-    _copies: Copies,
+    copies: Copies,
 }
 
 impl Changed {
@@ -47,6 +51,7 @@ impl Changed {
         let folder = CString::new(copies.folder().as_os_str().as_bytes())?;
         let guardian = Guardian::start(None, &[], Some(&folder)).context("starting a guardian of the copy")?;
         let mut shell = Command::new(&command[0]);
+        shell.env("WEIR_COMPARE_SUBJECT", guardian.mark());
         shell.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         // SAFETY: it is made for this place.
         unsafe { shell.pre_exec(guardian.joining()) };
@@ -58,7 +63,7 @@ impl Changed {
             told: told(&settings),
             child,
             guardian: Some(guardian),
-            _copies: copies,
+            copies,
         };
         copy.wait(port)?;
         Ok(copy)
@@ -98,10 +103,31 @@ impl Changed {
 
 impl Drop for Changed {
     fn drop(&mut self) {
+        // php-fpm leaves the process group, and what it is called stands where its environment was.
+        let pids = pids(self.copies.folder());
+        // SAFETY: a system call without pointers.
+        let is_told = |pid: &libc::pid_t, signal| unsafe { libc::kill(*pid, signal) } == 0;
+        pids.iter().for_each(|pid| {
+            is_told(pid, libc::SIGTERM);
+        });
         self.guardian = None;
         // It was killed; its number is ours until it is waited for.
         let _ = self.child.wait();
+        let begun = Instant::now();
+        while pids.iter().any(|pid| is_told(pid, 0)) && begun.elapsed() < ENDS_WITHIN {
+            std::thread::sleep(LOOKS_EACH);
+        }
     }
+}
+
+/// The processes that the copies wrote into their files of process ids.
+fn pids(folder: &Path) -> Vec<libc::pid_t> {
+    let sides = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = sides.filter_map(|side| fs::read_dir(side.path()).ok()).flatten().flatten();
+    let files = files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|is| is == "pid"));
+    let pids = files.filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok());
+    // Others would be groups of processes.
+    pids.filter(|pid| *pid > 1).collect()
 }
 
 fn told(settings: &[Setting]) -> String {
