@@ -5,7 +5,7 @@ use crate::observed::Observed;
 use crate::recorded::Recorded;
 use crate::rules::{self, Case};
 use crate::servers::{self, Servers};
-use crate::trial::{Options, Trial};
+use crate::trial::{Changed, Options, Trial};
 use std::path::{Path, PathBuf};
 use weir_capture::Target;
 use weir_report::Explanation;
@@ -48,6 +48,15 @@ impl Examined {
         options: &Options,
     ) -> anyhow::Result<Trial<'t>> {
         Trial::prepare(self.case(), finding, url, options)
+    }
+
+    /// Starts a copy of the servers with so many workers in each pool of these names, beside the user's own.
+    ///
+    /// # Errors
+    /// The servers are not there any more, belong to another user or stand in a container, have no such pool, or the copy
+    /// does not start.
+    pub fn with_workers(&self, workers: &[(String, u32)]) -> anyhow::Result<Changed> {
+        Changed::start(&self.case(), workers)
     }
 
     fn case(&self) -> Case<'_> {

@@ -4,7 +4,7 @@
 //! 2. `servers/` finds the servers' processes, `configuration/` reads what their configurations say.
 //! 3. `rules/` makes findings of both.
 //! 4. `advice.rs` puts them together, `view.rs` shows them; `cure.rs` says what each changes in a queueing model.
-//! 5. `trial/` compares copies of the servers with and without a change.
+//! 5. `trial/` compares copies of the servers with and without a change, and starts one that has other workers.
 
 mod advice;
 mod configuration;
@@ -20,5 +20,5 @@ mod view;
 pub use advice::Examined;
 pub use cure::Cure;
 pub use finding::{Advice, Finding, Predicted};
-pub use trial::{Options as TrialOptions, Shown, Trial};
+pub use trial::{Changed, Options as TrialOptions, Shown, Trial};
 pub use view::text;

@@ -94,7 +94,7 @@ impl Guardian {
 
     /// What a process that is about to be started, and all that it starts, is to be known by: the value of
     /// `WEIR_COMPARE_SUBJECT` in its environment.
-    pub(crate) fn mark(&self) -> String {
+    pub fn mark(&self) -> String {
         format!("{}{}", self.marks, self.marked.fetch_add(1, Ordering::Relaxed))
     }
 

@@ -1,6 +1,6 @@
 //! What is to be different from the trace.
 
-use crate::trace::{Trace, Visit};
+use crate::trace::{Trace, Visit, Work};
 
 /// A part of the work that is made faster or taken away.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -28,7 +28,7 @@ pub struct Change {
     pub cores: Option<u32>,
     /// Faster parts.
     pub faster: Vec<Speed>,
-    /// The share that other programs keep of what they had of the CPUs, 0 to 1.
+    /// The share that other programs keep of what they had of the CPUs while requests waited for them, 0 to 1.
     pub others: Option<f64>,
 }
 
@@ -152,7 +152,10 @@ impl Change {
             };
             (pool.workers, pool.is_limit) = (*workers, true);
         }
-        changed.others *= self.others.unwrap_or(1.0).clamp(0.0, 1.0);
+        if let Some(kept) = self.others {
+            let visits = changed.requests.iter_mut().flat_map(|request| &mut request.visits);
+            visits.filter(|visit| visit.work == Work::Others).for_each(|visit| visit.ns *= kept.clamp(0.0, 1.0));
+        }
         for speed in &self.faster {
             quicken(&mut changed, speed)?;
         }
@@ -325,7 +328,7 @@ mod tests {
         let numbers = labels.map(|label| trace.label(label));
         let visits = numbers.map(|label| Visit {
             stack,
-            work: crate::Work::Cpu,
+            work: Work::Cpu,
             lock: (label == numbers[0]).then_some(0),
             ns: f64::from(label),
             label,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// A station of the model.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Station {
-    /// What it is: `CPU`, a pool, a lock, the client's connections or threads.
+    /// What it is: `CPU`, a pool, a lock, a disk, the client's connections or threads.
     pub name: String,
     /// How many requests it serves at once.
     pub servers: u32,
@@ -39,7 +39,9 @@ pub struct Demand {
     pub behind_ns: f64,
     /// CPU time of the client, nanoseconds.
     pub client_ns: f64,
-    /// Time that passes by itself, nanoseconds.
+    /// How long the request waits for CPUs that other programs have, nanoseconds.
+    pub others_ns: f64,
+    /// Time of disks, and time that passes by itself, nanoseconds.
     pub delay_ns: f64,
     /// The same by request class, object and phase, the class with the most work in front.
     pub classes: Vec<OfClass>,
@@ -65,7 +67,7 @@ pub struct OfObject {
     pub part: String,
     /// The lock that it has meanwhile, if other requests waited for that.
     pub lock: Option<String>,
-    /// CPU time, or time that passes by itself.
+    /// CPU time, a wait for other programs that have the CPU, a disk's work, or time that passes by itself.
     pub work: Work,
     /// Nanoseconds of a request of this class, without waits for CPUs, workers and known locks.
     pub demand_ns: f64,
@@ -84,7 +86,7 @@ impl Demand {
     /// The response of a request that finds nothing to wait for, nanoseconds.
     #[must_use]
     pub fn alone_ns(&self) -> f64 {
-        self.on_the_way_ns + self.client_ns / 2.0 + self.delay_ns
+        self.on_the_way_ns + self.client_ns / 2.0 + self.others_ns + self.delay_ns
     }
 
     /// Requests a second at which the first station is full.
@@ -100,18 +102,19 @@ pub fn demand(trace: &Trace) -> Demand {
     let count = trace.requests.len().max(1) as f64;
     let mut sums = Sums { held_ns: vec![0.0; trace.pools.len()], ..Sums::default() };
     sums.locks_ns = vec![0.0; trace.locks.len()];
+    sums.disks_ns = vec![0.0; trace.disks.len()];
     trace.requests.iter().for_each(|request| sums.add(trace, &request.visits));
     let visits = trace.visits_of_pools();
     let behind_ns: f64 = trace.pools.iter().zip(&visits).map(|(pool, visits)| pool.after_ns * visits / count).sum();
     let (on_the_way_ns, delay_ns, client_ns) = (sums.cpu_ns / count, sums.delay_ns / count, trace.client_ns);
+    let others_ns = trace.others_ns();
     let cpu_ns = on_the_way_ns + behind_ns + client_ns;
-    let left = (f64::from(trace.cpus) - trace.others).max(0.01);
     let most = |servers: f64, demand_ns: f64| if demand_ns > 0.0 { servers * 1e9 / demand_ns } else { f64::INFINITY };
     let mut stations = vec![Station {
         name: "CPU".to_owned(),
         servers: trace.cpus,
         demand_ns: cpu_ns,
-        most_per_s: most(left, cpu_ns),
+        most_per_s: most(f64::from(trace.cpus), cpu_ns),
     }];
     let mut station = |name: &str, servers: u32, demand_ns: f64| {
         let most_per_s = most(f64::from(servers), demand_ns);
@@ -125,6 +128,9 @@ pub fn demand(trace: &Trace) -> Demand {
     for (lock, ns) in trace.locks.iter().zip(&sums.locks_ns) {
         station(lock, 1, ns / count);
     }
+    for (disk, ns) in trace.disks.iter().zip(&sums.disks_ns) {
+        station(&disk.name, disk.servers, ns / count);
+    }
     if let Some(cores) = trace.server_cpus {
         station("the server's CPUs", cores, on_the_way_ns + behind_ns);
     }
@@ -132,10 +138,10 @@ pub fn demand(trace: &Trace) -> Demand {
         station("the client's threads", trace.client_threads.max(1), client_ns);
     }
     if let (Some(connections), None) = (trace.connections, trace.clients) {
-        station("the client's connections", connections, on_the_way_ns + delay_ns + client_ns);
+        station("the client's connections", connections, on_the_way_ns + delay_ns + client_ns + others_ns);
     }
     stations.sort_by(|one, other| one.most_per_s.total_cmp(&other.most_per_s));
-    Demand { stations, on_the_way_ns, behind_ns, client_ns, delay_ns, classes: by_class(trace) }
+    Demand { stations, on_the_way_ns, behind_ns, client_ns, others_ns, delay_ns, classes: by_class(trace) }
 }
 
 /// Nanoseconds by label, lock and work.
@@ -183,6 +189,7 @@ struct Sums {
     /// How long pools have requests: of loops the CPU time, of others all.
     held_ns: Vec<f64>,
     locks_ns: Vec<f64>,
+    disks_ns: Vec<f64>,
 }
 
 impl Sums {
@@ -190,6 +197,11 @@ impl Sums {
         for visit in visits {
             match visit.work {
                 Work::Cpu => self.cpu_ns += visit.ns,
+                Work::Others => {}
+                Work::Disk(disk) => {
+                    self.delay_ns += visit.ns;
+                    self.disks_ns.get_mut(usize::from(disk)).into_iter().for_each(|sum| *sum += visit.ns);
+                }
                 Work::Delay => self.delay_ns += visit.ns,
             }
             if let Some(sum) = visit.lock.and_then(|lock| self.locks_ns.get_mut(usize::from(lock))) {
@@ -198,7 +210,7 @@ impl Sums {
             let stack = trace.stacks.get(usize::from(visit.stack)).map_or(&[][..], Vec::as_slice);
             for (depth, pool) in stack.iter().enumerate() {
                 let at = usize::from(*pool);
-                let is_its_work = depth + 1 == stack.len() && visit.work == Work::Cpu;
+                let is_its_work = depth + 1 == stack.len() && matches!(visit.work, Work::Cpu | Work::Disk(_));
                 if trace.pools[at].service == Service::Holding || is_its_work {
                     self.held_ns[at] += visit.ns;
                 }

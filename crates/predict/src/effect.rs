@@ -77,7 +77,8 @@ pub fn less(trace: &Trace, what: &[String], saved_ns: Saving, seed: u64) -> Resu
 /// # Errors
 /// No request waits for them, or the run supports no prediction.
 pub fn others(trace: &Trace, kept: [f64; 3], seed: u64) -> Result<Effect, NoEffect> {
-    if trace.others < NOTHING {
+    let responses_ns: f64 = trace.requests.iter().map(|request| request.response_ns).sum();
+    if trace.others_ns() * trace.requests.len() as f64 <= NOTHING * responses_ns {
         return Err(NoEffect::NoOthers);
     }
     between(trace, &kept.map(|kept| Change { others: Some(kept), ..Change::default() }), seed)
@@ -147,13 +148,16 @@ mod tests {
         assert!(matches!(none, NoEffect::NotThere { .. }), "{none}");
     }
 
-    /// The same pages at random times, with responses as the model has them.
-    fn at_random() -> Trace {
+    /// The same pages at random times, each of which waits so long for other programs to leave its CPU, with responses as
+    /// the model has them.
+    fn at_random(others_ns: f64) -> Trace {
         let (mut trace, mut random, mut at_ns) = (trace(), fastrand::Rng::with_seed(9), 0.0);
         trace.requests.truncate(600);
         for request in &mut trace.requests {
             at_ns += -(1.0 - random.f64()).ln() * 7.0 * MS;
             request.at_ns = at_ns as u64;
+            let runs = request.visits[1];
+            request.visits.insert(1, Visit { work: Work::Others, ns: others_ns, ..runs });
         }
         let outcome = crate::simulate(&trace, crate::Arrivals::AsRecorded, 0, 1);
         let mean_ns = outcome.responses_ns.iter().sum::<f64>() / outcome.responses_ns.len() as f64;
@@ -163,16 +167,15 @@ mod tests {
 
     #[test]
     fn a_larger_pool_or_a_quieter_neighbour_is_foretold() {
-        let mut trace = at_random();
+        let trace = at_random(0.0);
         let more = means(workers(&trace, "apache2", 16, 1));
         assert!(more[2] < more[0] - 0.5, "pages wait for a CPU at most: {more:?}");
         let same = means(workers(&trace, "apache2", 2, 1));
         assert!((same[2] / same[0] - 1.0).abs() < 0.1, "as many as there are: {same:?}");
         assert_eq!(others(&trace, [0.5, 0.1, 0.0], 1), Err(NoEffect::NoOthers));
-        trace.others = 1.0;
-        // What was recorded is nearly as the model has it with them.
-        trace.requests.iter_mut().for_each(|request| request.response_ns *= 1.2);
-        let [now, best, likely, worst] = means(others(&trace, [1.0, 0.1, 0.0], 1));
-        assert!(best <= likely && likely < now && (worst - now).abs() < 0.01, "{now}: {best}, {likely}, {worst}");
+        let [now, best, likely, worst] = means(others(&at_random(MS), [1.0, 0.1, 0.0], 1));
+        assert!(best <= likely && (worst - now).abs() < 0.01, "{now}: {best}, {likely}, {worst}");
+        assert!(likely < now - 1.0, "workers are free sooner, too: {now}, {likely}");
+        assert!((best * MS / trace.requests[0].response_ns - 1.0).abs() < 1e-2, "as without them: {best}");
     }
 }

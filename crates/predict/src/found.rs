@@ -40,9 +40,23 @@ pub fn found(requests: &[Request], cpus: u32) -> Vec<f64> {
     found.collect()
 }
 
+/// The share of the responses from which on waits for other programs' CPUs make the states of the server.
+const OF_OTHERS: f64 = 0.05;
+
+/// Of which requests one is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Drawn {
+    /// Of those that found the server alike.
+    OfAState,
+    /// Of all, as other programs kept the server from its work: a request that was kept for long found others that were kept
+    /// as well, and is no longer because of them. Drawn for what it found it would keep the next ones, without end.
+    OfAll,
+}
+
 /// Requests by their class and by how they found the server.
 #[derive(Debug)]
 pub(crate) struct Alike {
+    of: Drawn,
     /// By class, then by state.
     sorted: Vec<(f64, u32)>,
     /// Where the requests of each class begin and end.
@@ -65,13 +79,18 @@ impl Alike {
             }
             classes[class].1 = at + 1;
         }
-        Self { sorted, classes }
+        let responses_ns: f64 = trace.requests.iter().map(|request| request.response_ns).sum();
+        let is_kept = trace.others_ns() * trace.requests.len() as f64 > OF_OTHERS * responses_ns;
+        Self { of: if is_kept { Drawn::OfAll } else { Drawn::OfAState }, sorted, classes }
     }
 
     /// One of those that found the server like this, of a class as often as the class was recorded.
     pub(crate) fn draw(&self, trace: &Trace, state: f64, random: &mut fastrand::Rng) -> u32 {
         let any = self.sorted[random.usize(..self.sorted.len())].1;
         let (begin, end) = self.classes[usize::from(trace.requests[any as usize].class)];
+        if self.of == Drawn::OfAll {
+            return any;
+        }
         let of_class = &self.sorted[begin..end];
         let (mut from, mut to) =
             (of_class.partition_point(|one| one.0 < state), of_class.partition_point(|one| one.0 <= state));
@@ -87,6 +106,7 @@ impl Alike {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::{Visit, Work};
 
     fn request(at_ns: u64, response_ns: f64) -> Request {
         Request { at_ns, response_ns, ..Request::default() }
@@ -116,5 +136,20 @@ mod tests {
             odd += of.iter().filter(|number| *number % 2 == 1).count();
         }
         assert!((600..900).contains(&odd), "half of each class: {odd} of 1500");
+    }
+
+    #[test]
+    fn what_others_kept_is_drawn_of_all() {
+        let mut trace = Trace { requests: (0..2_000).map(|at| request(at, 10.0)).collect(), ..Trace::default() };
+        let kept = |request: &mut Request| {
+            let (work, lock) = (Work::Others, None);
+            request.visits.push(Visit { stack: 0, work, lock, ns: 5.0, label: 0 });
+        };
+        trace.requests.iter_mut().step_by(2).for_each(kept);
+        let states: Vec<f64> = (0..2_000).map(|at| -f64::from(at % 2 + 1)).collect();
+        let drawn: Vec<u32> = (0..2_000).collect();
+        let (alike, mut random) = (Alike::of(&trace, &states, &drawn), fastrand::Rng::with_seed(1));
+        let odd = (0..500).filter(|_| alike.draw(&trace, -2.0, &mut random) % 2 == 1).count();
+        assert!((200..300).contains(&odd), "{odd} of 500 found two under way");
     }
 }

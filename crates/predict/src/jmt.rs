@@ -49,7 +49,7 @@ pub fn jsimg(trace: &Trace, rate_per_s: Option<f64>) -> String {
         let _ = writeln!(xml, "<node name=\"Sink\">\n<section className=\"JobSink\"/>\n</node>");
     }
     xml.push_str(&node(CPU, "PSServer", demand.cpu_ns(), Some(trace.cpus)));
-    xml.push_str(&node(DELAY, "Delay", demand.delay_ns.max(1.0), None));
+    xml.push_str(&node(DELAY, "Delay", (demand.delay_ns + demand.others_ns).max(1.0), None));
     for (name, of, kind) in
         [("response time", CLASS, "System Response Time"), ("throughput", CLASS, "System Throughput")]
     {

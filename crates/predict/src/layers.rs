@@ -40,7 +40,7 @@ fn limits(demand: &Demand) -> impl Iterator<Item = (u32, f64)> + '_ {
 fn open(trace: &Trace, demand: &Demand, rate_per_s: f64) -> Solved {
     let rate = rate_per_s / 1e9;
     let cpus = trace.cpus.max(1);
-    let load = rate * demand.cpu_ns() + trace.others;
+    let load = rate * demand.cpu_ns();
     let cpu = load / f64::from(cpus);
     let full =
         Solved { throughput_per_s: demand.most_per_s().min(rate_per_s), mean_ns: f64::INFINITY, cpu: cpu.min(1.0) };
@@ -77,10 +77,8 @@ fn variation(trace: &Trace) -> f64 {
 fn closed(trace: &Trace, demand: &Demand, clients: u32) -> Solved {
     let clients = (clients as usize).min(MOST_CUSTOMERS);
     let cpus = trace.cpus.max(1);
-    // Other programs take a part of each CPU.
-    let left = (1.0 - trace.others / f64::from(cpus)).clamp(0.05, 1.0);
-    let cpu_ns = demand.cpu_ns() / left;
-    let delay_ns = demand.delay_ns + trace.think_ns;
+    let cpu_ns = demand.cpu_ns();
+    let delay_ns = demand.delay_ns + demand.others_ns + trace.think_ns;
     // Within all workers requests contend for CPUs; above them they wait for workers.
     let inner = limits(demand).map(|(servers, _)| servers as usize).min().unwrap_or(clients).clamp(1, clients.max(1));
     let mut busy = inner as f64;

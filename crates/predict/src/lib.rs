@@ -1,7 +1,7 @@
 //! From what requests did in a trace to what they would do elsewhere: at another rate, with more workers, on other
 //! CPUs, or with a part of their work made faster.
 //!
-//! A [`Trace`] holds the requests as chains of [`Visit`]s: CPU time of a pool's tasks, and delays. The waits for CPUs,
+//! A [`Trace`] holds the requests as chains of [`Visit`]s: CPU time of a pool's tasks, work of disks, and delays. The waits for CPUs,
 //! workers and connections are left out of it, because [`predict`] makes them anew.
 //! Everything is made from seeds: the same trace, change and seed give the same figures.
 //! This crate opens no file and knows no clock.
@@ -39,7 +39,6 @@ pub use found::found;
 pub use jmt::jsimg;
 pub use layers::Solved;
 pub use prediction::{Figures, Interval, Prediction, Refusal, WhatIf, predict, what_if};
-pub use program::OTHER_NS;
 pub use simulator::{Arrivals, Outcome, simulate};
-pub use trace::{Pool, Request, Service, Trace, Visit, Work};
+pub use trace::{Disk, Pool, Request, Service, Trace, Visit, Work};
 pub use usl::{Usl, UslError};

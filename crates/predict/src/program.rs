@@ -1,6 +1,6 @@
 //! The operations of a request, made of its visits.
 
-use crate::trace::{Request, Service, Trace, Work};
+use crate::trace::{Request, Service, Trace, Visit, Work};
 
 /// What is taken and given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub(crate) enum Token {
     Connection,
     /// A thread of the client.
     Client,
+    /// A disk.
+    Disk(u16),
     /// A CPU of those that the server is kept to.
     Core,
 }
@@ -40,12 +42,7 @@ pub(crate) struct Programs {
     all: Vec<Operation>,
     requests: Vec<(u32, u32)>,
     after: Vec<(u32, u32)>,
-    /// A stretch of other programs' work.
-    other: (u32, u32),
 }
-
-/// A stretch of other programs' work, nanoseconds.
-pub const OTHER_NS: f64 = 200_000.0;
 
 impl Programs {
     /// Of a trace.
@@ -73,7 +70,6 @@ impl Programs {
             });
             programs.after.push(range);
         }
-        programs.other = programs.range(|all| all.push(Operation::Cpu(OTHER_NS)));
         programs
     }
 
@@ -94,10 +90,6 @@ impl Programs {
     pub(crate) fn after(&self, pool: u16) -> (u32, u32) {
         self.after[usize::from(pool)]
     }
-
-    pub(crate) fn other(&self) -> (u32, u32) {
-        self.other
-    }
 }
 
 fn request_operations(trace: &Trace, request: &Request, all: &mut Vec<Operation>) {
@@ -112,7 +104,8 @@ fn request_operations(trace: &Trace, request: &Request, all: &mut Vec<Operation>
     client(all);
     let mut inside: Vec<u16> = Vec::new();
     let mut locked = None;
-    for visit in &request.visits {
+    let mut visits = request.visits.iter().peekable();
+    while let Some(visit) = visits.next() {
         let stack = trace.stacks.get(usize::from(visit.stack)).map_or(&[][..], Vec::as_slice);
         if locked != visit.lock {
             all.extend(locked.map(|lock| Operation::Give(Token::Lock(lock))));
@@ -123,21 +116,42 @@ fn request_operations(trace: &Trace, request: &Request, all: &mut Vec<Operation>
             locked = visit.lock;
         }
         let looping = stack.last().filter(|pool| is_looping(trace, **pool));
-        match (visit.work, looping) {
-            (Work::Cpu, Some(pool)) => {
-                all.push(Operation::Take(Token::Pool(*pool)));
-                run(trace, visit.ns, all);
-                all.push(Operation::Give(Token::Pool(*pool)));
-            }
-            (Work::Cpu, None) => run(trace, visit.ns, all),
-            (Work::Delay, _) => all.push(Operation::Delay(visit.ns)),
+        // A loop whose task waits for another program is not kept: its connection may not be what the task has in hand.
+        if matches!(visit.work, Work::Delay | Work::Others) {
+            all.push(Operation::Delay(visit.ns));
+            continue;
         }
+        // A task works on from one phase to the next, and serves no other request while it waits for a disk.
+        all.extend(looping.map(|pool| Operation::Take(Token::Pool(*pool))));
+        let begun = all.len();
+        operate(trace, visit, begun, all);
+        let goes_on = |next: &&Visit| {
+            matches!(next.work, Work::Cpu | Work::Disk(_)) && (next.stack, next.lock) == (visit.stack, visit.lock)
+        };
+        while let Some(next) = visits.next_if(goes_on) {
+            operate(trace, next, begun, all);
+        }
+        all.extend(looping.map(|pool| Operation::Give(Token::Pool(*pool))));
     }
     all.extend(locked.map(|lock| Operation::Give(Token::Lock(lock))));
     go_to(trace, &mut inside, &[], all);
     all.push(Operation::Done);
     client(all);
     all.extend(has_connections.then_some(Operation::Give(Token::Connection)));
+}
+
+/// A task, which began with the operation of this number, runs, or waits for a disk or another program.
+fn operate(trace: &Trace, visit: &Visit, begun: usize, all: &mut Vec<Operation>) {
+    let before = all.get_mut(begun..).and_then(<[Operation]>::last_mut);
+    match (visit.work, before) {
+        (Work::Cpu, Some(Operation::Cpu(before))) => *before += visit.ns,
+        (Work::Cpu, _) => run(trace, visit.ns, all),
+        (Work::Disk(disk), _) => {
+            let disk = Token::Disk(disk);
+            all.extend([Operation::Take(disk), Operation::Delay(visit.ns), Operation::Give(disk)]);
+        }
+        (Work::Others | Work::Delay, _) => all.push(Operation::Delay(visit.ns)),
+    }
 }
 
 /// The server runs: where it is kept to some CPUs, on one of these.

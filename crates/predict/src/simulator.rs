@@ -1,11 +1,11 @@
 //! The simulation: one event after the other, without a clock, the same for the same seed.
 //!
 //! CPUs serve in turns of [`TURN_NS`], first come, first served, as a scheduler of the kernel does with tasks of one
-//! weight; workers, locks, connections and threads of the client are tokens that are given in the order in which they
+//! weight; workers, locks, disks, connections and threads of the client are tokens that are given in the order in which they
 //! are asked for.
 
 use crate::found::{Alike, state};
-use crate::program::{OTHER_NS, Operation, Programs, Token};
+use crate::program::{Operation, Programs, Token};
 use crate::trace::{Service, Trace};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -71,8 +71,6 @@ enum Role {
     Request { came_ns: f64, client: u32 },
     /// A pool's work behind a response.
     Behind,
-    /// Another program's.
-    Other,
     /// A client's pause before its next request.
     Pause(u32),
 }
@@ -91,7 +89,6 @@ struct Job {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum What {
     Arrival,
-    Other,
     /// A job's turn on a CPU of so many nanoseconds ends.
     Turn(f64),
     /// A job's delay ends.
@@ -193,6 +190,7 @@ impl<'a> Run<'a> {
         tokens.push(Tokens::of(trace.connections.unwrap_or(1).max(1)));
         tokens.push(Tokens::of(trace.client_threads.max(1)));
         tokens.push(Tokens::of(trace.server_cpus.unwrap_or(1).max(1)));
+        tokens.extend(trace.disks.iter().map(|disk| Tokens::of(disk.servers.max(1))));
         let gaps: Vec<f64> =
             trace.requests.windows(2).map(|two| two[1].at_ns.saturating_sub(two[0].at_ns) as f64).collect();
         let recorded = trace.rate_per_s();
@@ -245,9 +243,6 @@ impl<'a> Run<'a> {
             }
             _ => self.plan(0.0, What::Arrival, 0),
         }
-        if self.trace.others > 0.0 {
-            self.plan(0.0, What::Other, 0);
-        }
         while self.done < self.count
             && let Some(Reverse(event)) = self.events.pop()
         {
@@ -257,7 +252,6 @@ impl<'a> Run<'a> {
             self.now_ns = event.at_ns;
             match event.what {
                 What::Arrival => self.next_arrival(),
-                What::Other => self.other(),
                 What::Turn(turn_ns) => self.turn_ends(event.job, turn_ns),
                 What::Delay => self.go_on(event.job),
             }
@@ -331,13 +325,6 @@ impl<'a> Run<'a> {
         self.under_way += 1;
         let role = Role::Request { came_ns: self.now_ns, client };
         self.start(role, self.programs.request(number), connection);
-    }
-
-    fn other(&mut self) {
-        self.start(Role::Other, self.programs.other(), 0);
-        let mean_ns = OTHER_NS / self.trace.others;
-        let gap_ns = -(1.0 - self.random.f64()).ln() * mean_ns;
-        self.plan(gap_ns, What::Other, 0);
     }
 
     fn start(&mut self, role: Role, range: (u32, u32), connection: u32) {
@@ -469,5 +456,6 @@ fn place(trace: &Trace, pools_at: &[usize], locks_at: usize, connection: u32, to
         Token::Connection => locks_at + trace.locks.len(),
         Token::Client => locks_at + trace.locks.len() + 1,
         Token::Core => locks_at + trace.locks.len() + 2,
+        Token::Disk(disk) => locks_at + trace.locks.len() + 3 + usize::from(disk),
     }
 }

@@ -36,13 +36,28 @@ impl Pool {
     }
 }
 
+/// A disk that requests wait for.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Disk {
+    /// Its name.
+    pub name: String,
+    /// On how many requests it works at once, at least 1.
+    pub servers: u32,
+}
+
 /// What a visit is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
     /// A task runs; how long it waits for a CPU is the model's matter.
     Cpu,
-    /// Time that passes by itself: a sleep, the network, a process that was not recorded, a disk.
+    /// A task waits for a CPU that another program has: as long as it had it, which its priority tells better than what
+    /// else it used. A worker serves no other request meanwhile.
+    Others,
+    /// A disk works: a number of [`Trace::disks`]. The task serves no other request meanwhile.
+    Disk(u16),
+    /// Time that passes by itself: a sleep, the network, a process that was not recorded, a disk of which no queue was
+    /// seen.
     Delay,
 }
 
@@ -89,6 +104,8 @@ pub struct Trace {
     pub labels: Vec<String>,
     /// Locks.
     pub locks: Vec<String>,
+    /// Disks that had a queue.
+    pub disks: Vec<Disk>,
     /// Classes of requests.
     pub classes: Vec<String>,
     /// Requests by the time at which they were intended.
@@ -105,8 +122,6 @@ pub struct Trace {
     pub client_ns: f64,
     /// Threads of that client.
     pub client_threads: u32,
-    /// CPUs that other programs used on average, without the recorder.
-    pub others: f64,
     /// Requests that failed or were not joined.
     pub left_out: u64,
 }
@@ -125,6 +140,14 @@ impl Trace {
     /// The number of a class; 0 when there are too many.
     pub fn class(&mut self, text: &str) -> u16 {
         number_of(&mut self.classes, text, |known, text| known == text, str::to_owned)
+    }
+
+    /// How long a mean request waits for CPUs that other programs have, nanoseconds.
+    #[must_use]
+    pub fn others_ns(&self) -> f64 {
+        let visits = self.requests.iter().flat_map(|request| &request.visits);
+        let waits = visits.filter(|visit| visit.work == Work::Others).map(|visit| visit.ns);
+        waits.sum::<f64>() / self.requests.len().max(1) as f64
     }
 
     /// How often requests entered each pool, all together.

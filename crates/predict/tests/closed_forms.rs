@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use weir_measure::queueing;
 use weir_predict::mva::{Servers, approximate, convolution, exact, linearizer, solved};
 use weir_predict::{
-    Arrivals, Change, Outcome, Pool, Refusal, Request, Service, Trace, Unsupported, Visit, Work, demand, predict,
+    Arrivals, Change, Disk, Outcome, Pool, Refusal, Request, Service, Trace, Unsupported, Visit, Work, demand, predict,
     simulate, what_if,
 };
 
@@ -286,6 +286,42 @@ fn a_faster_query_shortens_the_queue_too() {
     // 6 of 30 ms are saved, and the workers are busy for 60 instead of 75 % of their time.
     assert!(told.recorded[1] - told.predicted[1] > 12.0 * MS, "{told:?}");
     near("own share", told.own_share, 20.0 * MS / told.recorded[1], 0.01);
+}
+
+/// While a worker waits for another program to leave its CPU it serves no other request; the CPUs are full by what the
+/// server runs.
+#[test]
+fn a_worker_that_waits_for_another_program_serves_none() {
+    let of = |others_ms: f64, run_ms: f64| {
+        let work = |random: &mut fastrand::Rng| (Work::Cpu, run_ms * MS * exponential(random));
+        let mut trace = trace(2, (Service::Holding, 1), 350.0, work);
+        for request in &mut trace.requests {
+            let runs = request.visits[0];
+            let ns = runs.ns / run_ms * others_ms;
+            request.visits.insert(0, Visit { work: Work::Others, ns, ..runs });
+        }
+        trace
+    };
+    let (trace, alone) = (of(1.0, 1.0), of(0.0, 2.0));
+    let mean_of = |trace: &Trace| mean(&simulate(trace, Arrivals::AsRecorded, 0, 1));
+    near("the mean response", mean_of(&trace), mean_of(&alone), 1e-6);
+    let full_at = |name: &str| demand(&trace).stations.iter().find(|of| of.name == name).map(|of| of.most_per_s);
+    near("a task is full", full_at("web").expect("a pool"), 500.0, 0.05);
+    near("CPUs are full", full_at("CPU").expect("CPUs"), 2_000.0, 0.05);
+}
+
+/// A disk works on so many requests at once, whatever waits for it: M/M/c.
+#[test]
+fn a_disk_is_a_station_with_a_queue() {
+    for (servers, rate) in [(1, 350.0), (4, 1_600.0)] {
+        let work = |random: &mut fastrand::Rng| (Work::Disk(0), 2.0 * MS * exponential(random));
+        let mut trace = trace(8, (Service::Holding, 1_000), rate, work);
+        trace.disks.push(Disk { name: "disk vda".to_owned(), servers });
+        let wait_ns = queueing::mean_wait_ns(servers, rate, 2.0 * MS).expect("stable");
+        near("M/M/c", mean(&simulate(&trace, Arrivals::Drawn(rate), 200_000, 3)), 2.0 * MS + wait_ns, 0.06);
+        let first = &demand(&trace).stations[0];
+        assert_eq!((first.name.as_str(), first.servers), ("disk vda", servers));
+    }
 }
 
 /// Work under a lock is done one after the other, however many workers and CPUs there are.

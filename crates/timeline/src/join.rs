@@ -14,7 +14,7 @@ use crate::sockets::{Socket, Sockets};
 use crate::step::{Step, push_step};
 use crate::streams::{Streams, Turn};
 use crate::task_names::TaskName;
-use crate::tasks::{Tasks, Touch, Verb, WokenIn};
+use crate::tasks::{State, Tasks, Touch, Verb, WokenIn};
 use crate::texts::Texts;
 use crate::traces::Traces;
 use rustc_hash::FxHashMap;
@@ -404,6 +404,18 @@ impl Joiner {
     #[must_use]
     pub fn task_name_at(&self, pid: u32, at_ns: u64) -> Option<&TaskName> {
         self.tasks.named_at(pid, at_ns)
+    }
+
+    /// When a task waited for a CPU within a time, and which task had that CPU: (task, from, to) in nanoseconds, the latest
+    /// first; waits for a CPU that no task had are left out.
+    pub fn waits_for_cpu(&self, pid: u32, from_ns: u64, to_ns: u64) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
+        let waits = self.tasks.spells_back(pid, from_ns, to_ns);
+        let of_cpu = waits.filter_map(|spell| match spell.state {
+            State::Runnable { .. } => Some((spell.next_cpu?, spell.from_ns, spell.to_ns)),
+            _ => None,
+        });
+        let had = of_cpu.flat_map(|(cpu, from_ns, to_ns)| self.tasks.ran_on(cpu, from_ns, to_ns));
+        had.filter(move |(task, _, _)| *task != 0 && *task != pid)
     }
 
     /// Whether a task has had more than one name.

@@ -3,7 +3,7 @@
 use super::change::apply;
 use super::ports;
 use crate::configuration::{Configuration, Directive, Entry};
-use crate::finding::Finding;
+use crate::finding::{Finding, Setting};
 use crate::servers::{Address, Kind, Server, Servers, addresses, listens};
 use anyhow::Context;
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use std::fs;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The copies of both sides; their files go when it is dropped.
+/// Copies of a stack; their files go when it is dropped.
 pub(super) struct Copies {
     folder: tempfile::TempDir,
-    sides: [(Vec<String>, u16); 2],
+    sides: Vec<(Vec<String>, u16)>,
     /// Logs beside the originals, for a trial of logging on the same device.
     logs: Vec<PathBuf>,
 }
@@ -23,26 +23,34 @@ pub(super) struct Copies {
 impl Copies {
     /// Writes both sides: the originals, and those with a finding's settings.
     pub(super) fn make(servers: &Servers, front: usize, port: u16, finding: &Finding) -> anyhow::Result<Self> {
+        Self::with(servers, front, port, &[&[], &finding.settings], finding.rule == "log_unbuffered")
+    }
+
+    /// Writes one side for each of these settings; logs may stay on the device of the originals.
+    pub(super) fn with(
+        servers: &Servers,
+        front: usize,
+        port: u16,
+        settings: &[&[Setting]],
+        logs_stay: bool,
+    ) -> anyhow::Result<Self> {
         let folder =
             tempfile::Builder::new().prefix("weir-trial-").tempdir().context("making a directory for the copies")?;
         // Workers that have given up root's rights reach their sockets in it; the files are closed one by one.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
-        let mut taken = Vec::new();
-        let mut logs = Vec::new();
-        let mut side = |name: &str, changed: bool| -> anyhow::Result<(Vec<String>, u16)> {
-            let own = folder.path().join(name);
+        let (mut taken, mut logs, mut sides) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, settings) in ('a'..='z').zip(settings) {
+            let own = folder.path().join(name.to_string());
             fs::create_dir(&own)?;
             fs::set_permissions(&own, fs::Permissions::from_mode(0o755))?;
-            let log_suffix =
-                (finding.rule == "log_unbuffered").then(|| format!(".weir-trial-{}-{name}", std::process::id()));
+            let log_suffix = logs_stay.then(|| format!(".weir-trial-{}-{name}", std::process::id()));
             let mut copy =
                 Side { folder: own, ports: BTreeMap::new(), sockets: BTreeMap::new(), log_suffix, logs: Vec::new() };
-            let command = copy.write(servers, front, changed.then_some(finding), &mut taken)?;
+            let command = copy.write(servers, front, settings, &mut taken)?;
             let port = copy.ports.get(&port).copied().context("the copy does not listen on the port that is loaded")?;
             logs.append(&mut copy.logs);
-            Ok((command, port))
-        };
-        let sides = [side("a", false)?, side("b", true)?];
+            sides.push((command, port));
+        }
         Ok(Self { folder, sides, logs })
     }
 
@@ -52,8 +60,8 @@ impl Copies {
     }
 
     /// The command and the port of each side.
-    pub(super) fn sides(&self) -> [(Vec<String>, u16); 2] {
-        self.sides.clone()
+    pub(super) fn sides(&self) -> &[(Vec<String>, u16)] {
+        &self.sides
     }
 }
 
@@ -85,7 +93,7 @@ impl Side {
         &mut self,
         servers: &Servers,
         front: usize,
-        finding: Option<&Finding>,
+        settings: &[Setting],
         taken: &mut Vec<u16>,
     ) -> anyhow::Result<Vec<String>> {
         let stack = stack(servers, front);
@@ -97,8 +105,7 @@ impl Side {
         for &number in &stack {
             let server = &servers.list[number];
             let mut configuration = server.configuration.clone();
-            let settings =
-                finding.into_iter().flat_map(|finding| &finding.settings).filter(|setting| setting.server == number);
+            let settings = settings.iter().filter(|setting| setting.server == number);
             settings.for_each(|setting| apply(&mut configuration, setting));
             let file = self.folder.join(format!("{number}.conf"));
             self.own(server, &mut configuration, number);

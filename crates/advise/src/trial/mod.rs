@@ -5,12 +5,14 @@
 
 mod apache;
 mod change;
+mod changed;
 mod copy;
 mod nginx;
 mod outcome;
 mod php_fpm;
 mod ports;
 
+pub use changed::Changed;
 pub use outcome::Shown;
 
 use crate::finding::Finding;
@@ -60,9 +62,10 @@ impl<'t> Trial<'t> {
         if let Some(reason) = &finding.cannot_try_because {
             bail!("{reason}");
         }
-        let url = target(&case, url, options)?;
+        let url = target(&case, options.at.as_deref().or(url))?;
         let front = front(&case, url.port)?;
-        refuse_what_cannot_be_copied(&case, finding, front)?;
+        let Some(main) = finding.settings.first() else { bail!("it changes no server's configuration") };
+        refuse_what_cannot_be_copied(&case, main.server, front)?;
         let copies = Copies::make(case.servers, front, url.port, finding)?;
         let connections = case.recorded.connections.unwrap_or_else(|| case.observed.in_flight().ceil().max(1.0) as u32);
         let plan = plan(&copies, &url, connections.clamp(1, MOST_CONNECTIONS), options)?;
@@ -90,8 +93,8 @@ impl<'t> Trial<'t> {
 }
 
 /// What is loaded, as the user's server knows it.
-fn target(case: &Case<'_>, url: Option<&str>, options: &Options) -> anyhow::Result<Url> {
-    let text = options.at.as_deref().or(url).or(case.recorded.url.as_deref());
+fn target(case: &Case<'_>, url: Option<&str>) -> anyhow::Result<Url> {
+    let text = url.or(case.recorded.url.as_deref());
     let text = text.context("the run does not tell what was loaded; say it by --at URL")?;
     if text.contains("(redacted)") {
         bail!("the run keeps no queries, and the load had one ({text}); say the whole by --at URL");
@@ -117,9 +120,8 @@ fn front<'s>(case: &'s Case<'_>, port: u16) -> anyhow::Result<usize> {
     })
 }
 
-fn refuse_what_cannot_be_copied(case: &Case<'_>, finding: &Finding, front: usize) -> anyhow::Result<()> {
-    let Some(main) = finding.settings.first() else { bail!("it changes no server's configuration") };
-    let changed = &case.servers.list[main.server];
+fn refuse_what_cannot_be_copied(case: &Case<'_>, changed: usize, front: usize) -> anyhow::Result<()> {
+    let changed = &case.servers.list[changed];
     if !matches!(changed.kind, Kind::Apache | Kind::Nginx | Kind::PhpFpm) {
         bail!("{} is not copied: it would work on its owner's data", changed.label());
     }
@@ -144,12 +146,9 @@ fn refuse_what_cannot_be_copied(case: &Case<'_>, finding: &Finding, front: usize
     Ok(())
 }
 
-fn plan(copies: &Copies, url: &Url, connections: u32, options: &Options) -> anyhow::Result<Plan> {
-    let scheme = if url.encrypted { "https" } else { "http" };
-    let at = |port: u16| format!("{scheme}://127.0.0.1:{port}{}", url.target).parse();
-    let program = std::env::current_exe().context("finding the path of this program for the load")?;
-    let mut words = vec![program.display().to_string()];
-    words.extend(["load", "{url}", "-c", "{connections}", "-d", "{seconds}", "--json"].map(str::to_owned));
+/// What a load of a copy is told, as the copy has another address than the server that is meant.
+fn words_for_a_copy(url: &Url) -> Vec<String> {
+    let mut words = Vec::new();
     if url.encrypted {
         // The certificate is of the server's name, and the copy is asked by its address.
         words.push("--insecure".to_owned());
@@ -157,10 +156,20 @@ fn plan(copies: &Copies, url: &Url, connections: u32, options: &Options) -> anyh
     if url.host.parse::<IpAddr>().is_err() {
         words.extend(["-H".to_owned(), format!("Host: {}", url.host)]);
     }
-    let [(command_a, port_a), (command_b, port_b)] = copies.sides();
+    words
+}
+
+fn plan(copies: &Copies, url: &Url, connections: u32, options: &Options) -> anyhow::Result<Plan> {
+    let scheme = if url.encrypted { "https" } else { "http" };
+    let at = |port: u16| format!("{scheme}://127.0.0.1:{port}{}", url.target).parse();
+    let program = std::env::current_exe().context("finding the path of this program for the load")?;
+    let mut words = vec![program.display().to_string()];
+    words.extend(["load", "{url}", "-c", "{connections}", "-d", "{seconds}", "--json"].map(str::to_owned));
+    words.extend(words_for_a_copy(url));
+    let [(command_a, port_a), (command_b, port_b)] = copies.sides() else { bail!("a trial is of two copies") };
     let pair = Pair::of_servers(
-        CommandLine::from_words(command_a)?,
-        CommandLine::from_words(command_b)?,
+        CommandLine::from_words(command_a.clone())?,
+        CommandLine::from_words(command_b.clone())?,
         &CommandLine::from_words(words)?,
     );
     Ok(Plan {
@@ -169,7 +178,7 @@ fn plan(copies: &Copies, url: &Url, connections: u32, options: &Options) -> anyh
         subjects: pair.subjects,
         cases: vec![weir_compare::Case {
             name: "load".to_owned(),
-            targets: vec![Some(at(port_a)?), Some(at(port_b)?)],
+            targets: vec![Some(at(*port_a)?), Some(at(*port_b)?)],
             connections,
             options: Vec::new(),
         }],

@@ -3,6 +3,10 @@
 use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::Command;
+use weir_advise::{Changed, Examined};
+use weir_capture::Target;
+use weir_explain::View;
+use weir_measure::class::Grouping;
 use weir_predict::{Change, Prediction};
 use weir_trace::{Entry, RunReader, Source};
 
@@ -17,6 +21,8 @@ const WARM_UP_S: f64 = 1.0;
 pub(super) struct Measured {
     /// The load's command.
     pub(super) command: String,
+    /// What the server had that was made for this; null where it is one that the user has.
+    pub(super) copy_with: Option<String>,
     /// Responses a second.
     pub(super) throughput_per_s: f64,
     pub(super) mean_ns: f64,
@@ -34,7 +40,7 @@ struct Made {
     method: Option<String>,
 }
 
-/// Loads the recorded URL, or the one given, as predicted.
+/// Loads the recorded URL, a copy of its servers that has other workers, or the URL given, as predicted.
 pub(super) fn measure(
     run: &Path,
     url: &str,
@@ -42,6 +48,7 @@ pub(super) fn measure(
     prediction: &Prediction,
     seconds: f64,
 ) -> anyhow::Result<Measured> {
+    let is_recorded = url.is_empty();
     let reader = RunReader::open(run)?;
     let mut made = Made::default();
     for entry in &reader.entries {
@@ -53,23 +60,30 @@ pub(super) fn measure(
             made.read(command);
         }
     }
-    let touches_server = !change.workers.is_empty() || change.cores.is_some() || !change.faster.is_empty();
-    if url.is_empty() && touches_server {
-        bail!("--check: the recorded server does not have the change; start one that has it, and name it: --check URL");
+    if url.is_empty() && (change.cores.is_some() || !change.faster.is_empty()) {
+        bail!(
+            "--check: the recorded server does not have the change, and a copy is made with other workers only; start one \
+             that has it, and name it: --check URL"
+        );
     }
     if let Some(method) = made.method.as_deref().filter(|method| !["GET", "HEAD"].contains(method)) {
         bail!("--check: the load was made of {method} requests, which a trial would repeat on your data");
     }
     let recorded = made.url.clone().context("--check: the run does not tell what was loaded; say it: --check URL");
-    let url = if url.is_empty() { recorded? } else { url.to_owned() };
+    let mut url = if url.is_empty() { recorded? } else { url.to_owned() };
     if url.contains("(redacted)") {
         bail!("--check: the run keeps no queries, and the load had one ({url}); say the whole: --check URL");
+    }
+    let copy = if is_recorded && !change.workers.is_empty() { Some(copied(run, &url, change)?) } else { None };
+    let mut words = made.words.clone();
+    if let Some(copy) = &copy {
+        copy.url().clone_into(&mut url);
+        words.extend_from_slice(copy.load_words());
     }
     let connections = match (change.clients.or(change.connections), prediction.clients) {
         (Some(count), _) | (None, Some(count)) => Some(count.to_string()),
         _ => made.connections.clone(),
     };
-    let mut words = made.words.clone();
     if let Some(connections) = connections {
         words.extend(["-c".to_owned(), connections]);
     }
@@ -77,7 +91,16 @@ pub(super) fn measure(
         words.extend(["--rate".to_owned(), format!("{rate:.3}")]);
     }
     load(&url, &words, WARM_UP_S)?;
-    load(&url, &words, seconds)
+    let measured = load(&url, &words, seconds)?;
+    Ok(Measured { copy_with: copy.map(|copy| copy.told().to_owned()), ..measured })
+}
+
+/// A copy of the recorded servers with the workers of a change.
+fn copied(run: &Path, url: &str, change: &Change) -> anyhow::Result<Changed> {
+    let explanation = weir_explain::explain(run, url.to_owned(), Grouping::new(Vec::new()), &View::default())?;
+    let examined = Examined::of(run, &explanation, &Target::default())?;
+    let copy = examined.with_workers(&change.workers);
+    copy.context("--check: no copy of the recorded servers with these workers; name one that has them: --check URL")
 }
 
 fn load(url: &str, words: &[String], seconds: f64) -> anyhow::Result<Measured> {
@@ -96,6 +119,7 @@ fn load(url: &str, words: &[String], seconds: f64) -> anyhow::Result<Measured> {
         number(point.map_or(&serde_json::Value::Null, |point| &point[1]))
     };
     Ok(Measured {
+        copy_with: None,
         command: format!("weir load {} -d {seconds}s {url}", words.join(" ")),
         throughput_per_s: number(&told["rate_per_s"])?,
         mean_ns: number(&told["latency_ns"]["mean"])?,

@@ -28,7 +28,9 @@ Examples:
       what PostgreSQL runs takes 30 % less time
   weir predict runs/a --at rate=2x --check
       load the recorded URL at that rate, print prediction and measurement
-  weir predict runs/a --workers fpm=16 --check http://127.0.0.1:8081/
+  weir predict runs/a --workers fpm=16 --check
+      the same with a copy of the recorded servers that has 16 workers
+  weir predict runs/a --cores 4 --check http://127.0.0.1:8081/
       the same with a server that has the change already
   weir predict runs/a --at rate=2x --json | jq .prediction.bottleneck
       for a program
@@ -67,7 +69,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT")]
     faster: Vec<String>,
 
-    /// Measure the predicted point by a real load: of the recorded URL, or of one whose server has the change
+    /// Measure the predicted point by a real load: of the recorded URL, of a copy of its servers that has other workers,
+    /// or of a URL whose server has the change
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "")]
     check: Option<String>,
 

@@ -102,6 +102,9 @@ fn by_class(text: &mut String, prediction: &Prediction) {
 /// Prediction and measurement.
 pub(super) fn beside(prediction: &Prediction, measured: &Measured) -> String {
     let mut text = format!("\nmeasured by {}\n", measured.command);
+    if let Some(with) = &measured.copy_with {
+        line(&mut text, "of", &format!("a copy of the recorded servers with {with}"));
+    }
     line(&mut text, "", &format!("{:>16}{:>14}{:>10}   {}", "predicted", "measured", "off by", "in the interval"));
     let of_load = [measured.throughput_per_s, measured.mean_ns, measured.p50_ns, measured.p95_ns, measured.p99_ns];
     for (at, name) in ["responses/s", "mean", "p50", "p95", "p99"].into_iter().enumerate() {

@@ -40,6 +40,16 @@ fn a_run_foretells_another_rate_another_pool_and_a_shorter_sleep() {
     let mean_ns = number(&told, "/prediction/predicted/mean_ns/value");
     assert!((15e6..30e6).contains(&mean_ns), "{told:#}");
 
+    // A copy of these servers that has 16 workers serves it, and ends with the command.
+    let of_copy = ["predict", run, "--at", "rate=3x", "--workers", "php-fpm=16", "--check", "--check-seconds", "1"];
+    let told = json(&[&of_copy[..], &["--json"]].concat());
+    assert_eq!(told["measured"]["copy_with"].as_str().map(|with| with.contains("pm.max_children = 16")), Some(true));
+    assert_eq!(processes_of_copies(), Vec::<String>::new(), "they have ended with the command");
+    assert!(number(&told, "/measured/throughput_per_s") > 130.0, "more than two workers can: {told:#}");
+    let (predicted, measured) =
+        (number(&told, "/prediction/predicted/p50_ns/value"), number(&told, "/measured/p50_ns"));
+    assert!((predicted / measured - 1.0).abs() < 0.3, "{predicted} predicted, {measured} measured");
+
     // A real load of the recorded URL stands beside.
     let told = json(&["predict", run, "--at", "rate=0.5x", "--check", "--check-seconds", "1", "--json"]);
     let (predicted, measured) =
@@ -53,6 +63,13 @@ fn a_run_foretells_another_rate_another_pool_and_a_shorter_sleep() {
     let told = json(&["load", "--json", "--rate", "60", "--poisson", "-c", "32", "-d", "1s", &server.url(&short)]);
     let measured = number(&told, "/latency_ns/p50");
     assert!((predicted / measured - 1.0).abs() < 0.3, "{predicted} predicted, {measured} measured");
+}
+
+/// The command lines of processes that work on files of copies.
+fn processes_of_copies() -> Vec<String> {
+    let processes = fs::read_dir("/proc").expect("Linux has it").flatten();
+    let lines = processes.filter_map(|process| fs::read_to_string(process.path().join("cmdline")).ok());
+    lines.filter(|line| line.contains("weir-trial-")).collect()
 }
 
 /// The path of a page that sleeps for half as long: one of its own, as PHP keeps the other for some seconds.

@@ -29,6 +29,12 @@ pub(super) struct Cpus {
 }
 
 impl Cpus {
+    /// Of tasks that are known.
+    #[cfg(test)]
+    pub(super) fn of(tasks: impl IntoIterator<Item = (u32, Task)>) -> Self {
+        Self { tasks: tasks.into_iter().collect(), ..Self::default() }
+    }
+
     /// Takes a record of the kernel.
     pub(super) fn push(&mut self, joiner: &Joiner, record: &Record) {
         let Some(switch) = Switch::read(record) else { return };

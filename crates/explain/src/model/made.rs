@@ -1,10 +1,11 @@
 //! The trace, put together.
 
-use super::cpus::Cpus;
+use super::cpus::{Cpus, Task};
+use super::disks::Queued;
 use super::load::Load;
 use super::locks::{held, with_locks};
 use super::pools::Pools;
-use super::ways::{Stretch, Way, Ways, is_servers};
+use super::ways::{Stretch, Way, Ways, is_late, is_servers};
 use std::collections::BTreeSet;
 use weir_measure::part::Part;
 use weir_predict::{Request, Trace, Visit, Work};
@@ -22,6 +23,7 @@ const WAKEUP_GROUPS: usize = 20;
 pub(super) fn trace(
     mut ways: Ways,
     cpus: &Cpus,
+    queued: &Queued,
     load: Load,
     host_cpus: u32,
     left_out: u64,
@@ -30,10 +32,14 @@ pub(super) fn trace(
     ways.all.sort_by_key(|way| way.at_ns);
     let pools = Pools::of(&ways, cpus);
     let (locks, held) = held(&ways);
-    let mut trace = Trace { cpus: host_cpus, pools: pools.all.clone(), locks, left_out, ..Trace::default() };
+    let others = others(&ways, cpus);
+    let (pools_of, disks) = (pools.all.clone(), queued.all.clone());
+    let mut trace = Trace { cpus: host_cpus, pools: pools_of, locks, disks, left_out, ..Trace::default() };
+    let known = Known { ways: &ways, pools: &pools, others: &others, queued };
     let _ = (trace.stack(&[]), trace.label(""));
     for (number, way) in ways.all.iter().enumerate() {
-        let request = request(way, &ways, &pools, &mut trace, with_locks(&way.stretches, held.get(&number)));
+        let stretches = with_locks(&way.stretches, held.get(&number));
+        let request = request(&known, &mut trace, way, stretches);
         trace.requests.push(request);
     }
     for (pool, visits) in trace.visits_of_pools().into_iter().enumerate() {
@@ -41,17 +47,21 @@ pub(super) fn trace(
         pool.after_ns /= visits.max(1.0);
         pool.held_ns = (pool.held_ns - pool.after_ns).max(0.0);
     }
-    clients(&mut trace, &ways, cpus, load, is_server_side);
+    clients(&mut trace, &ways, cpus, &others, load, is_server_side);
     trace
 }
 
-fn request(
-    way: &Way,
-    ways: &Ways,
-    pools: &Pools,
-    trace: &mut Trace,
-    stretches: Vec<(Stretch, Option<u16>)>,
-) -> Request {
+/// What is known of all requests.
+struct Known<'a> {
+    ways: &'a Ways,
+    pools: &'a Pools,
+    /// Tasks that are neither the server's nor the client's.
+    others: &'a BTreeSet<u32>,
+    queued: &'a Queued,
+}
+
+fn request(known: &Known<'_>, trace: &mut Trace, way: &Way, stretches: Vec<(Stretch, Option<u16>)>) -> Request {
+    let Known { ways, pools, .. } = *known;
     let class = trace.class(&ways.class(way.class));
     let response_ns = way.done_ns.saturating_sub(way.at_ns) as f64;
     let mut request = Request { at_ns: way.at_ns, response_ns, class, visits: Vec::new() };
@@ -62,11 +72,10 @@ fn request(
         } else if matches!(stretch.part, Part::ResponseTransit | Part::ClientWakeup) {
             inside.clear();
         }
-        let Some(work) = work(&stretch, trace, ways) else { continue };
+        let Some((work, ns)) = work(&stretch, trace, known) else { continue };
         let stack: Vec<u16> = inside.iter().filter_map(|pid| pools.pool(*pid)).collect();
         let stack = trace.stack(&stack);
         let label = trace.label(&label(&stretch, ways));
-        let ns = (stretch.to_ns - stretch.from_ns) as f64;
         match request.visits.last_mut() {
             Some(last) if (last.stack, last.work, last.lock, last.label) == (stack, work, lock, label) => last.ns += ns,
             _ => request.visits.push(Visit { stack, work, lock, ns, label }),
@@ -81,8 +90,8 @@ fn enter(inside: &mut Vec<u32>, stretch: &Stretch) {
         inside.truncate(depth + 1);
         return;
     }
-    // A wait to be taken is not yet a task's time.
-    if matches!(stretch.part, Part::AcceptQueue | Part::WorkerQueue) {
+    // A wait to be taken is not yet a task's time, nor is that of a free task for a CPU: another may be there first.
+    if matches!(stretch.part, Part::AcceptQueue | Part::WorkerQueue | Part::WaitCpu) {
         return;
     }
     let depth = inside.iter().position(|pid| *pid == stretch.waiter).map_or(0, |depth| depth + 1);
@@ -93,14 +102,24 @@ fn enter(inside: &mut Vec<u32>, stretch: &Stretch) {
     inside.push(stretch.pid);
 }
 
-/// What a stretch is to the model; `None` for a wait that the model makes anew.
-fn work(stretch: &Stretch, trace: &Trace, ways: &Ways) -> Option<Work> {
-    match stretch.part {
-        Part::Run => Some(Work::Cpu),
-        Part::Generator | Part::AcceptQueue | Part::WorkerQueue | Part::WaitCpu | Part::ClientWakeup => None,
-        Part::WaitLock if stretch.holder != 0 && trace.locks.contains(&ways.texts[stretch.text as usize]) => None,
-        _ => Some(Work::Delay),
-    }
+/// What a stretch is to the model, and for how long, nanoseconds; `None` for a wait that the model makes anew.
+fn work(stretch: &Stretch, trace: &Trace, known: &Known<'_>) -> Option<(Work, f64)> {
+    let (from_ns, to_ns) = (stretch.from_ns, stretch.to_ns);
+    let is_others = known.others.contains(&stretch.holder);
+    let lock = &known.ways.texts[stretch.text as usize];
+    let work = match stretch.part {
+        Part::Run => Work::Cpu,
+        Part::WaitCpu if is_others => Work::Others,
+        _ if is_others && is_late(stretch) => Work::Others,
+        Part::Generator | Part::AcceptQueue | Part::WorkerQueue | Part::WaitCpu | Part::ClientWakeup => return None,
+        Part::WaitLock if stretch.holder != 0 && trace.locks.contains(lock) => return None,
+        Part::WaitDisk => match known.queued.work(stretch.pid, from_ns, to_ns) {
+            Some((disk, worked_ns)) => return Some((Work::Disk(disk), worked_ns)),
+            None => Work::Delay,
+        },
+        _ => Work::Delay,
+    };
+    Some((work, (to_ns - from_ns) as f64))
 }
 
 /// `postgres:run`, with what it was spent on and its phase behind it.
@@ -115,11 +134,33 @@ fn label(stretch: &Stretch, ways: &Ways) -> String {
     text
 }
 
-/// How requests came, and what the client and other programs had of the CPUs.
-fn clients(trace: &mut Trace, ways: &Ways, cpus: &Cpus, load: Load, is_server_side: bool) {
+/// The client's tasks.
+fn clients_of(ways: &Ways) -> BTreeSet<u32> {
     let transit = |stretch: &&Stretch| matches!(stretch.part, Part::ResponseTransit | Part::ClientWakeup);
     let stretches = ways.all.iter().flat_map(|way| &way.stretches).filter(transit);
-    let clients: BTreeSet<u32> = stretches.map(|stretch| stretch.pid).filter(|pid| *pid != 0).collect();
+    stretches.map(|stretch| stretch.pid).filter(|pid| *pid != 0).collect()
+}
+
+/// Tasks that are neither the server's nor the client's, but had a CPU that a request waited for. What they used
+/// besides tells nothing: a program of a low priority uses all that is left, and leaves when a request comes.
+fn others(ways: &Ways, cpus: &Cpus) -> BTreeSet<u32> {
+    let clients = clients_of(ways);
+    let of_clients: BTreeSet<u32> =
+        clients.iter().filter_map(|pid| cpus.task(*pid)).map(|task| task.tgid).filter(|tgid| *tgid != 0).collect();
+    let is_other = |pid: &u32| {
+        // The recorder is weir's too, and would not be there.
+        let is_known =
+            |task: &Task| task.is_servers || of_clients.contains(&task.tgid) || task.name.starts_with("weir");
+        *pid != 0 && !clients.contains(pid) && !cpus.task(*pid).is_some_and(is_known)
+    };
+    let is_wait = |stretch: &&Stretch| stretch.part == Part::WaitCpu || is_late(stretch);
+    let waits = ways.all.iter().flat_map(|way| &way.stretches).filter(is_wait);
+    waits.map(|stretch| stretch.holder).filter(is_other).collect()
+}
+
+/// How requests came, and what the client had of the CPUs.
+fn clients(trace: &mut Trace, ways: &Ways, cpus: &Cpus, others: &BTreeSet<u32>, load: Load, is_server_side: bool) {
+    let clients = clients_of(ways);
     let opened = ways.all.iter().filter(|way| way.opened_connection).count();
     trace.kept_alive = !is_server_side && opened * 2 < ways.all.len();
     if trace.kept_alive {
@@ -138,33 +179,18 @@ fn clients(trace: &mut Trace, ways: &Ways, cpus: &Cpus, load: Load, is_server_si
             trace.connections = Some(connections);
         }
     }
-    let window_ns = (trace.seconds() * 1e9).max(1.0);
     let all = (ways.all.len() as u64 + ways.beyond).max(1) as f64;
-    let mut others_ns = 0u64;
-    let mut client_ns = 0u64;
-    let own: BTreeSet<u32> = cpus.tasks().filter(|(pid, _)| clients.contains(pid)).map(|(_, task)| task.tgid).collect();
-    for (pid, task) in cpus.tasks() {
-        // The recorder is weir's too, and would not be there.
-        let is_recorder = own.contains(&task.tgid) || task.name.starts_with("weir");
-        if clients.contains(&pid) && !is_server_side {
-            client_ns += task.used_ns;
-        } else if !task.is_servers && !is_recorder {
-            others_ns += task.used_ns;
-        }
-    }
+    let used = cpus.tasks().filter(|(pid, _)| clients.contains(pid) && !is_server_side);
+    let client_ns: u64 = used.map(|(_, task)| task.used_ns).sum();
     trace.client_ns = client_ns as f64 / all;
     trace.client_threads = u32::try_from(clients.len()).unwrap_or(1).max(1);
-    add_wakeups(trace, ways);
-    trace.others = others_ns as f64 / window_ns;
-    trace.others *= felt(ways, cpus, trace);
+    add_wakeups(trace, ways, others);
 }
 
 /// Adds what it takes the client to wake up for its schedule and for a response: of requests that found the server
 /// alike a quarter took less, so that it is no wait for what others had. Behind a pause it takes longer, as CPUs sleep.
-fn add_wakeups(trace: &mut Trace, ways: &Ways) {
-    let is_wakeup = |stretch: &&Stretch| {
-        stretch.part == Part::ClientWakeup || (stretch.part == Part::Generator && stretch.text == 0)
-    };
+fn add_wakeups(trace: &mut Trace, ways: &Ways, others: &BTreeSet<u32>) {
+    let is_wakeup = |stretch: &&Stretch| is_late(stretch) && !others.contains(&stretch.holder);
     let of = |way: &Way| -> u64 {
         way.stretches.iter().filter(is_wakeup).map(|stretch| stretch.to_ns - stretch.from_ns).sum()
     };
@@ -185,25 +211,6 @@ fn add_wakeups(trace: &mut Trace, ways: &Ways) {
             }
         }
     }
-}
-
-/// How much of what other programs use of the CPUs requests feel, 0 to 1: programs of a lower priority use what is
-/// left, and no request waits for them.
-fn felt(ways: &Ways, cpus: &Cpus, trace: &Trace) -> f64 {
-    let strange = |pid: u32| cpus.task(pid).is_none_or(|task| !task.is_servers);
-    let (mut bursts, mut waited_ns) = (0u64, 0u64);
-    let mut before = None;
-    for stretch in ways.all.iter().flat_map(|way| &way.stretches) {
-        bursts += u64::from(stretch.part == Part::Run && before != Some(Part::Run));
-        if stretch.part == Part::WaitCpu && strange(stretch.holder) {
-            waited_ns += stretch.to_ns - stretch.from_ns;
-        }
-        before = Some(stretch.part);
-    }
-    // As the simulation has them: where all CPUs are busy with them, a burst waits for one of their stretches.
-    let all_busy = (trace.others / f64::from(trace.cpus)).min(1.0).powi(trace.cpus.min(64) as i32);
-    let expected_ns = bursts as f64 * all_busy * weir_predict::OTHER_NS;
-    if expected_ns > 0.0 { (waited_ns as f64 / expected_ns).min(1.0) } else { 0.0 }
 }
 
 /// Whether nearly each request comes at once behind the response before it on its connection.

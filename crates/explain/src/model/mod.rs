@@ -4,9 +4,11 @@
 //! 2. `ways.rs` keeps what each request did: whose time it was, what part, and what it was called.
 //! 3. `pools.rs` finds out which tasks serve together, how, and how many they are.
 //! 4. `locks.rs` finds the work under a lock that others wait for.
-//! 5. `made.rs` puts the trace together.
+//! 5. `disks.rs` finds the disks that had a queue, and how many requests each works on at once.
+//! 6. `made.rs` puts the trace together.
 
 mod cpus;
+mod disks;
 mod load;
 mod locks;
 mod made;
@@ -19,6 +21,7 @@ use crate::from_sockets::View;
 use crate::phases;
 use anyhow::Context;
 use cpus::Cpus;
+use disks::Disks;
 use load::Load;
 use std::path::Path;
 use ways::Ways;
@@ -37,7 +40,7 @@ pub fn trace_of(directory: &Path, grouping: Grouping, view: &View) -> anyhow::Re
     let mut joiner = view.joiner(&reader);
     let is_server_side = view.is_server_side(&reader);
     let mut ways = Ways::new(grouping);
-    let mut cpus = Cpus::default();
+    let (mut cpus, mut disks) = (Cpus::default(), Disks::default());
     let mut left_out = 0u64;
     reader.merge().each(|sourced| {
         let name = phases::name_of(&sourced);
@@ -51,6 +54,7 @@ pub fn trace_of(directory: &Path, grouping: Grouping, view: &View) -> anyhow::Re
         });
         if sourced.source == Source::Kernel {
             cpus.push(&joiner, &sourced.record);
+            disks.push(&sourced.record, sourced.payload);
         }
         let is_request = if is_server_side { ways.last_ns() } else { client_end_ns(&sourced.record) };
         cpus.until(is_request);
@@ -71,7 +75,7 @@ pub fn trace_of(directory: &Path, grouping: Grouping, view: &View) -> anyhow::Re
         .with_context(|| format!("no prediction from {}", directory.display()));
     }
     let (load, host_cpus) = load_of(&reader);
-    Ok(made::trace(ways, &cpus, load, host_cpus, left_out, is_server_side))
+    Ok(made::trace(ways, &cpus, &disks.queued(), load, host_cpus, left_out, is_server_side))
 }
 
 /// When a request was over for the client, if a record says so.

@@ -49,6 +49,8 @@ struct Span {
     /// From the beginning of its first stretch to the end of its last one.
     from_ns: u64,
     to_ns: u64,
+    /// When the task was free for it, and only had to get a CPU.
+    taken_ns: u64,
     /// Since when it had waited for a task.
     waited_since_ns: Option<u64>,
 }
@@ -95,7 +97,7 @@ impl Pools {
 
 fn look(way: &Way, ways: &Ways, seen: &mut BTreeMap<String, Seen>) {
     let mut spans: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-    let mut waited: BTreeMap<u32, u64> = BTreeMap::new();
+    let (mut waited, mut taken): (BTreeMap<u32, u64>, BTreeMap<u32, u64>) = Default::default();
     let mut is_first = true;
     for stretch in way.stretches.iter().filter(|stretch| stretch.pid != 0 && is_servers(stretch.part)) {
         let name = ways.names.get(&stretch.pid).map_or(NAMELESS, String::as_str);
@@ -115,9 +117,13 @@ fn look(way: &Way, ways: &Ways, seen: &mut BTreeMap<String, Seen>) {
             // Until it is taken its task is at other requests, and what that waits for then is not its own.
             (Part::AcceptQueue | Part::WorkerQueue, _) => {
                 spans.remove(&stretch.pid);
+                taken.remove(&stretch.pid);
                 waited.entry(stretch.pid).or_insert(stretch.from_ns);
             }
             (_, Some(span)) => span.1 = stretch.to_ns,
+            (Part::WaitCpu, None) => {
+                taken.entry(stretch.pid).or_insert(stretch.from_ns);
+            }
             (Part::Run, None) => drop(spans.insert(stretch.pid, (stretch.from_ns, stretch.to_ns))),
             _ => {}
         }
@@ -127,7 +133,8 @@ fn look(way: &Way, ways: &Ways, seen: &mut BTreeMap<String, Seen>) {
         if let Some(pool) = seen.get_mut(name) {
             pool.visits += 1;
             let waited_since_ns = waited.get(&pid).copied();
-            pool.spans.entry(pid).or_default().push(Span { from_ns, to_ns, waited_since_ns });
+            let taken_ns = taken.get(&pid).copied().unwrap_or(from_ns);
+            pool.spans.entry(pid).or_default().push(Span { from_ns, to_ns, taken_ns, waited_since_ns });
         }
     }
 }
@@ -161,7 +168,7 @@ impl Seen {
             count += spans.len() as u64;
             let pairs =
                 spans.windows(2).filter(|two| two[1].waited_since_ns.is_some_and(|since| since <= two[0].to_ns));
-            kept.extend(pairs.map(|two| two[1].from_ns.saturating_sub(two[0].to_ns)));
+            kept.extend(pairs.map(|two| two[1].taken_ns.saturating_sub(two[0].to_ns)));
         }
         if kept.len() < WAITED {
             return 0.0;

@@ -113,7 +113,7 @@ impl Ways {
             return;
         }
         let Some(server) = response.server else { return };
-        let mut stretches = Vec::with_capacity(response.steps.len());
+        let mut steps = Vec::with_capacity(response.steps.len());
         for step in response.steps {
             self.name(joiner, step);
             let holder = match step.detail {
@@ -126,8 +126,9 @@ impl Ways {
                 detail => self.text(label(joiner, detail, step.from_ns)),
             };
             let Step { from_ns, to_ns, part, pid, waiter, .. } = *step;
-            stretches.push(Stretch { from_ns, to_ns, part, pid, waiter, holder, text, phase: 0 });
+            steps.push(Stretch { from_ns, to_ns, part, pid, waiter, holder, text, phase: 0 });
         }
+        let mut stretches = with_clients_waits(joiner, steps);
         for phase in response.phases {
             let name = joiner.phase(phase.phase);
             let number = self.text(format!("{}:{}", name.server, name.name));
@@ -161,6 +162,26 @@ impl Ways {
             }
         }
     }
+}
+
+/// Stretches, those of the client cut where another task has the CPU that the client's task waits for: that is their
+/// holder.
+fn with_clients_waits(joiner: &Joiner, mut stretches: Vec<Stretch>) -> Vec<Stretch> {
+    let Some(pid) = stretches.iter().rev().find(|stretch| is_late(stretch) && stretch.pid != 0).map(|last| last.pid)
+    else {
+        return stretches;
+    };
+    let late: Vec<(u64, u64)> =
+        stretches.iter().filter(|stretch| is_late(stretch)).map(|late| (late.from_ns, late.to_ns)).collect();
+    for (holder, from_ns, to_ns) in late.iter().flat_map(|late| joiner.waits_for_cpu(pid, late.0, late.1)) {
+        stretches = cut(&stretches, from_ns, to_ns, |stretch| stretch.holder = holder);
+    }
+    stretches
+}
+
+/// Whether a stretch is the client's own lateness: before it sends, or until it takes the response.
+pub(super) fn is_late(stretch: &Stretch) -> bool {
+    stretch.part == Part::ClientWakeup || (stretch.part == Part::Generator && stretch.text == 0)
 }
 
 /// Stretches, cut at the ends of a time, with a change of what lies within.
