@@ -29,7 +29,7 @@ struct OfHost {
     filter: Option<String>,
 }
 
-/// The folders below a table's for each host that was recorded. Rows of no known host among several have one of their own.
+/// The folders below a table's for each host that was recorded. Rows of no known host among several have one, too.
 fn hosts(names: &[String], day: &str, run: &str) -> Vec<OfHost> {
     let folder = |host: &str| PathBuf::from(format!("host={}/day={day}/run={}", escaped(host), escaped(run)));
     let [.., _, _] = names else {

@@ -41,6 +41,10 @@ pub(crate) struct Args {
     #[arg(value_name = "RUN")]
     run: PathBuf,
 
+    /// The run of another host, recorded at the same time, to be written together with RUN; repeated for several
+    #[arg(long = "with", value_name = "RUN")]
+    others: Vec<PathBuf>,
+
     /// Write the tables as CSV into this new folder
     #[arg(long, value_name = "DIR", group = "to")]
     csv: Option<PathBuf>,
@@ -93,7 +97,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
-    let Some(one) = joined_hosts::one("export", &args.run, &[])? else { return Ok(ExitCode::from(130)) };
+    let Some(one) = joined_hosts::one("export", &args.run, &args.others)? else { return Ok(ExitCode::from(130)) };
     if let Some(lake) = &args.parquet {
         return parquet(&args.run, &one.directory, lake, &args.tables);
     }

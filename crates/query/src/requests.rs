@@ -125,15 +125,15 @@ impl Rows<'_> {
             client.as_deref().map_or(ValueRef::Null, text),
             self.hosts.name(host),
         ])?;
-        response.steps.iter().try_for_each(|step| self.step(joiner, step, host))
+        response.steps.iter().try_for_each(|step| self.step(joiner, step))
     }
 
-    fn step(&mut self, joiner: &Joiner, step: &Step, of_request: Option<u32>) -> Result<()> {
+    fn step(&mut self, joiner: &Joiner, step: &Step) -> Result<()> {
         let label = self.labels.of(joiner, step.detail, step.from_ns) as usize;
         let some = |pid: u32| if pid == 0 { ValueRef::Null } else { ValueRef::Integer(pid.into()) };
         let process = joiner.task_name_at(step.pid, step.from_ns).filter(|_| step.pid != 0);
         let of = |pid: u32| if pid == 0 { None } else { self.hosts.of_task(pid) };
-        let host = of(step.pid).or_else(|| of(step.waiter)).or(of_request);
+        let host = self.hosts.only().or_else(|| of(step.pid)).or_else(|| of(step.waiter));
         self.parts.push([
             ValueRef::Integer(self.count),
             ValueRef::Integer(since(step.from_ns, self.origin_ns)),

@@ -137,8 +137,8 @@ pub const TABLES: &[Table] = &[
             ),
             int(
                 "begin_monotonic_ns",
-                "The same time by the host's CLOCK_MONOTONIC, nanoseconds; NULL for further hosts, whose times are given \
-                 by the first one's clock.",
+                "The same time by the host's CLOCK_MONOTONIC, nanoseconds; NULL for further hosts, whose times are \
+                 given by the first one's clock.",
             ),
             DURATION,
             int("events", "Events in the segments."),
@@ -185,7 +185,8 @@ pub const TABLES: &[Table] = &[
             txt("client", "The client's address and port, hashed as the recording has it; NULL where it is not known."),
             txt(
                 "host_name",
-                "The host of the task that first had it; NULL where several hosts were recorded together and none had it.",
+                "The host of the task that first had it; NULL where several hosts were recorded together and none \
+                 had it.",
             ),
         ],
     },
@@ -209,8 +210,8 @@ pub const TABLES: &[Table] = &[
             ),
             txt(
                 "host_name",
-                "The host of the task that the request was with, else of the one that waited, else the request's; \
-                 NULL where none is known.",
+                "The host of the task that the request was with, else of the one that waited; NULL where several hosts \
+                 were recorded together and it was with none, as on the way between them.",
             ),
         ],
     },

@@ -243,7 +243,8 @@ fn text_of<'a>(sourced: &'a Sourced<'_>) -> Option<&'a str> {
 }
 
 impl ObjectChart {
-    /// Reads the whole run, once, by these rules. `go_on` is told from time to time how many records were read, and ends it by false.
+    /// Reads the whole run, once, by these rules. `go_on` is told from time to time how many records were read, and
+    /// ends it by false.
     ///
     /// # Errors
     /// [`OpenError`].

@@ -369,7 +369,7 @@ pub(super) const COMMANDS: &[Usage] = &[
     },
     Usage {
         path: &["export"],
-        options: &[&["run", "csv", "tables", "objects", "perfetto", "chrome", "ctf", "pprof", "parquet"]],
+        options: &[&["run", "others", "csv", "tables", "objects", "perfetto", "chrome", "ctf", "pprof", "parquet"]],
         modes: &[],
     },
     Usage { path: &["objects"], options: &[&["run", "objects", "only", "table", "json"]], modes: &[] },
