@@ -47,7 +47,7 @@ pub(crate) fn flag(is: bool) -> ValueRef<'static> {
 
 /// A value of its own.
 pub(crate) fn owned(value: ValueRef<'_>) -> Value {
-    value.try_into().unwrap_or(Value::Null)
+    value.into()
 }
 
 /// A text.
