@@ -269,7 +269,7 @@ fn asked_in_sql(web: &Path, store: &Path) {
     assert!(store["first_ns"].as_i64() >= Some(0) && store["late_ns"].as_i64() <= Some(0), "{parts:?}");
     // Asked again it is joined no more, and alone it is one host.
     let joined = || {
-        std::fs::read_dir(web.join("derived"))
+        fs::read_dir(web.join("derived"))
             .into_iter()
             .flatten()
             .flatten()
