@@ -43,14 +43,15 @@ impl Values {
     }
 }
 
-/// Writes a table; its rows.
-pub(crate) fn write(queries: &mut Queries, table: &Table, path: &Path) -> Result<u64, LakeError> {
+/// Writes the rows of a table that a condition chooses, or all; how many.
+pub(crate) fn write(queries: &mut Queries, table: &Table, filter: Option<&str>, path: &Path) -> Result<u64, LakeError> {
     let wrong = |why: String| LakeError::Write { path: path.to_owned(), why };
     let file = File::create(path).map_err(|error| wrong(error.to_string()))?;
     let mut writer = TableWriter::new(file, table).map_err(|error| wrong(error.to_string()))?;
     let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
     let mut outcome = Ok(());
-    let sql = format!("SELECT {} FROM {}", names.join(", "), table.name);
+    let chosen = filter.map_or_else(String::new, |filter| format!(" WHERE {filter}"));
+    let sql = format!("SELECT {} FROM {}{chosen}", names.join(", "), table.name);
     queries.ask(&sql, &mut |_| {}, &mut |row| {
         outcome = writer.row(row);
         outcome.is_ok()

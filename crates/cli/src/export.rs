@@ -1,10 +1,10 @@
 //! The `weir export` command: a recorded run for other tools.
 
-use crate::sql;
+use crate::{joined_hosts, object_rules, sql};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use weir_export::{Charted, ExportError, Traced, chrome, csv, ctf, perfetto, pprof};
-use weir_query::{TABLES, Table};
+use weir_query::{Queries, TABLES, Table};
 use weir_terminal::output;
 
 const EXAMPLES: &str = "\
@@ -37,9 +37,13 @@ stopped.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, group = clap::ArgGroup::new("to").required(true))]
 pub(crate) struct Args {
-    /// The run directory
+    /// The run directory, or that of the runs of several hosts, which are written as one on one clock
     #[arg(value_name = "RUN")]
     run: PathBuf,
+
+    /// The run of another host, recorded at the same time, to be written together with RUN; repeated for several
+    #[arg(long = "with", value_name = "RUN")]
+    others: Vec<PathBuf>,
 
     /// Write the tables as CSV into this new folder
     #[arg(long, value_name = "DIR", group = "to")]
@@ -48,6 +52,10 @@ pub(crate) struct Args {
     /// Only this table [default: all]
     #[arg(long = "table", value_name = "NAME", conflicts_with_all = ["perfetto", "chrome", "ctf", "pprof"])]
     tables: Vec<String>,
+
+    /// More rules for objects and interactions, as `weir objects --objects` takes them
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["ctf", "pprof", "parquet"])]
+    objects: Option<PathBuf>,
 
     /// Add the tables to this data set of Parquet files
     #[arg(long, value_name = "DIR", group = "to")]
@@ -82,10 +90,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
+    let rules = match object_rules::with("export", args.objects.as_deref()) {
+        Ok(rules) => rules,
+        Err(words) => {
+            eprintln!("{words}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let Some(one) = joined_hosts::one("export", &args.run, &args.others)? else { return Ok(ExitCode::from(130)) };
     if let Some(lake) = &args.parquet {
-        return parquet(&args.run, lake, &args.tables);
+        return parquet(&args.run, &one.directory, lake, &args.tables);
     }
-    match write(args, &tables) {
+    match sql::open(&one.directory, rules).map_err(ExportError::Query).and_then(|queries| write(args, queries, &tables))
+    {
         Ok(words) => {
             output::print(&words)?;
             Ok(ExitCode::SUCCESS)
@@ -111,11 +128,15 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Table>, String> {
 }
 
 /// Has the program of its own write Parquet: beside this one, or on the search path.
-fn parquet(run: &Path, lake: &Path, tables: &[String]) -> anyhow::Result<ExitCode> {
+fn parquet(named: &Path, run: &Path, lake: &Path, tables: &[String]) -> anyhow::Result<ExitCode> {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name(PARQUET)).filter(|path| path.is_file());
     let program = beside.unwrap_or_else(|| PathBuf::from(PARQUET));
     let mut command = Command::new(&program);
     command.arg(run).arg(lake);
+    if let Some(name) = named.canonicalize().ok().as_deref().and_then(Path::file_name).filter(|_| named != run) {
+        // The joined run is kept under a name that says nothing.
+        command.arg("--name").arg(name);
+    }
     for table in tables {
         command.args(["--table", table]);
     }
@@ -133,8 +154,7 @@ fn parquet(run: &Path, lake: &Path, tables: &[String]) -> anyhow::Result<ExitCod
 }
 
 /// Writes what is asked for; what was written, in words.
-fn write(args: &Args, tables: &[&'static Table]) -> Result<String, ExportError> {
-    let mut queries = sql::open(&args.run)?;
+fn write(args: &Args, mut queries: Queries, tables: &[&'static Table]) -> Result<String, ExportError> {
     if let Some(folder) = &args.csv {
         let written = csv(&mut queries, tables, folder)?;
         let file = |table: &str| folder.join(format!("{table}.csv"));

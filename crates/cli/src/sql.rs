@@ -1,6 +1,7 @@
 //! The `weir sql` command: questions to a recorded run in SQL.
 
 use crate::table::cut;
+use crate::{joined_hosts, object_rules};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +20,10 @@ Examples:
   weir sql runs/a 'SELECT class, count(*), avg(response_ns) FROM requests
       GROUP BY class ORDER BY 3 DESC'
       your own question, in SQL as SQLite has it
+  weir sql runs/shop 'SELECT host_name, sum(run_ns) FROM tasks GROUP BY 1'
+      a directory of `weir record --host`: all hosts on one clock
+  weir sql runs/a --objects mine.toml 'SELECT * FROM objects'
+      objects by rules of your own (`weir objects --table` prints ours)
   weir sql --tables
       the tables and their columns
   weir sql runs/a --csv 'SELECT * FROM parts' > parts.csv
@@ -37,13 +42,21 @@ that cannot be answered, 130 if it was stopped.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The run directory
+    /// The run directory, or that of the runs of several hosts, which are asked as one on one clock
     #[arg(value_name = "RUN", required_unless_present_any = ["list", "tables"])]
     run: Option<PathBuf>,
 
     /// The question, in SQL
     #[arg(value_name = "SELECT", conflicts_with = "saved", required_unless_present_any = ["list", "tables", "saved"])]
     question: Option<String>,
+
+    /// The run of another host, recorded at the same time, to be asked together with RUN; repeated for several
+    #[arg(long = "with", value_name = "RUN", requires = "run")]
+    others: Vec<PathBuf>,
+
+    /// More rules for the tables objects and interactions, as `weir objects --objects` takes them
+    #[arg(long, value_name = "FILE", requires = "run")]
+    objects: Option<PathBuf>,
 
     /// Ask a question that is saved under this name
     #[arg(long, value_name = "NAME")]
@@ -96,7 +109,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (_, true) => Form::Csv,
         _ => Form::Table,
     };
-    let mut queries = match open(run) {
+    let rules = match object_rules::with("sql", args.objects.as_deref()) {
+        Ok(rules) => rules,
+        Err(words) => {
+            eprintln!("{words}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let Some(one) = joined_hosts::one("sql", run, &args.others)? else { return Ok(ExitCode::from(130)) };
+    let mut queries = match open(&one.directory, rules) {
         Ok(queries) => queries,
         Err(error) => return Ok(refused("sql", &error)),
     };
@@ -116,9 +137,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Opens a run for questions, with a line of progress and an end on Ctrl-C.
-pub(crate) fn open(run: &Path) -> Result<Queries, QueryError> {
-    Queries::open(run, watch())
+/// Opens a run for questions, its objects found by these rules, with a line of progress and an end on Ctrl-C.
+pub(crate) fn open(run: &Path, rules: weir_objects::Table) -> Result<Queries, QueryError> {
+    Queries::with_rules(run, rules, watch())
 }
 
 fn watch() -> Watch {
@@ -141,7 +162,12 @@ pub(crate) fn refused(command: &str, error: &QueryError) -> ExitCode {
     eprintln!("weir {command}: {error}");
     ExitCode::from(match error {
         QueryError::Stopped => 130,
-        QueryError::Run(_) | QueryError::Read(_) | QueryError::Empty(_) | QueryError::Write { .. } => 1,
+        QueryError::Run(_)
+        | QueryError::Read(_)
+        | QueryError::Empty(_)
+        | QueryError::Several(_)
+        | QueryError::Hosts { .. }
+        | QueryError::Write { .. } => 1,
         QueryError::NoTable { .. }
         | QueryError::NoColumn { .. }
         | QueryError::Refused { .. }

@@ -6,7 +6,7 @@ use crate::phases;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use weir_report::HostRun;
-use weir_trace::{Entry, Limits, Run, Source, StreamWriter};
+use weir_trace::{Entry, JoinedHost, JoinedHosts, Limits, Run, Source, StreamWriter};
 
 /// What was written.
 #[derive(Debug)]
@@ -62,7 +62,15 @@ pub fn joined(
     for (_, _, stream) in streams.open {
         stream.finish()?;
     }
-    Ok(whole.then(|| Joined { hosts: hosts.report(), warnings: hosts.warnings() }))
+    if !whole {
+        return Ok(None);
+    }
+    let (hosts, warnings) = (hosts.report(), hosts.warnings());
+    let host = |host: &HostRun| JoinedHost { name: host.name.clone(), clock_error_ns: host.clock_error_ns as u64 };
+    JoinedHosts { hosts: hosts.iter().map(host).collect(), warnings: warnings.clone() }
+        .write(into)
+        .with_context(|| format!("cannot write in {}", into.display()))?;
+    Ok(Some(Joined { hosts, warnings }))
 }
 
 /// A stream for each source of each run: texts have numbers of their own in each.

@@ -99,7 +99,7 @@ impl Framework {
         let entry = peer.is_none().then(|| {
             let label = self.names.task_label(pid);
             let port = addresses.map_or_else(String::new, |(local, _)| format!(":{}", local.port()));
-            let awaited = addresses.is_some_and(|(_, remote)| self.client_ends.contains_key(&remote));
+            let awaited = addresses.is_some_and(|(_, remote)| self.clients.have(&remote));
             Transaction {
                 requested_ns: asked.at_ns,
                 finished_ns: None,

@@ -27,7 +27,13 @@ pub(crate) enum Field {
 }
 
 /// Fields that every event has.
-const OF_ALL: [(&str, Field); 3] = [("lane", Field::Lane), ("flags", Field::Flags), ("running", Field::Running)];
+const OF_ALL: [(&str, Field); 5] = [
+    ("lane", Field::Lane),
+    ("flags", Field::Flags),
+    ("running", Field::Running),
+    ("a", Field::A { shift: 0, bits: WORD_BITS }),
+    ("b", Field::B { shift: 0, bits: WORD_BITS }),
+];
 /// Fields of events with a text.
 const OF_TEXTS: [(&str, Field); 2] = [("text", Field::Text), ("roles", Field::Roles)];
 const WORD_BITS: u8 = 64;

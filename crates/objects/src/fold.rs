@@ -1,6 +1,7 @@
 //! The fold: records in the order of time, what objects did for whom out.
 
 use crate::accounts::{Accounts, Key, Measure, Naming, Sum, Transaction};
+use crate::clients::Clients;
 use crate::ends::{Ends, Question};
 use crate::events::{ANY, Event, ObjectId, Rules};
 use crate::field::Context;
@@ -12,14 +13,15 @@ use crate::table::{By, TASK, Table, Verb};
 use crate::task::{Base, Held, MOST_CALLS, MOST_HELD, Owner, Place, Task, Team};
 use crate::usage::Usages;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, VecDeque};
 use weir_wire::{Record, Slot};
 
 /// Tasks that are followed, requests that are pending, uses and jobs that are under way.
 const MOST_TASKS: usize = 1 << 16;
 const MOST_ASKED: usize = 1 << 17;
 const MOST_JOBS: usize = 1 << 16;
+/// Tasks that have ended and are kept, as a disk may still be at what they asked for.
+const MOST_ENDED: usize = 1 << 12;
 /// Tasks that are at a job at a time.
 const MOST_AT_JOB: usize = 64;
 /// Charges of a tail that are kept until it is known whose work it was.
@@ -131,13 +133,14 @@ pub struct Framework {
     pub(crate) paths: Paths,
     running: Vec<u32>,
     pub(crate) tasks: FxHashMap<u32, Task>,
+    /// Tasks that have ended, in the order of their ends.
+    ended: VecDeque<u32>,
     pub(crate) asked: FxHashMap<(u16, ObjectId), Asked>,
     open: FxHashMap<(u16, ObjectId), Open>,
     pub(crate) jobs: FxHashMap<(u16, u64), Job>,
     tails: FxHashMap<u64, Tail>,
     pub(crate) ends: Ends,
-    pub(crate) clients: FxHashMap<(u32, u64), (SocketAddr, SocketAddr)>,
-    pub(crate) client_ends: FxHashMap<SocketAddr, (u32, u64)>,
+    pub(crate) clients: Clients,
     pub(crate) accounts: Accounts,
     pub(crate) usages: Usages,
     pub(crate) verbs: Vec<[u64; 4]>,
@@ -168,13 +171,13 @@ impl Framework {
             paths: Paths::default(),
             running: Vec::new(),
             tasks: FxHashMap::default(),
+            ended: VecDeque::new(),
             asked: FxHashMap::default(),
             open: FxHashMap::default(),
             jobs: FxHashMap::default(),
             tails: FxHashMap::default(),
             ends: Ends::default(),
-            clients: FxHashMap::default(),
-            client_ends: FxHashMap::default(),
+            clients: Clients::default(),
             accounts: Accounts::default(),
             usages: Usages::default(),
             verbs,
@@ -436,7 +439,8 @@ impl Framework {
                     self.end_job(key, event.at_ns);
                     true
                 }
-                None => false,
+                // What is no task carries nothing of the transaction's, and ends by itself.
+                None => self.close(self.key(&event), event.at_ns),
             }
         } else {
             self.close(self.key(&event), event.at_ns)
@@ -556,6 +560,19 @@ impl Framework {
             self.tasks.insert(pid, Task::new(place, at_ns));
         }
         self.tasks.get_mut(&pid)
+    }
+
+    /// A task ends: of those that have ended the oldest is forgotten where there are many.
+    pub(crate) fn ends(&mut self, pid: u32) {
+        let Some(task) = self.tasks.get_mut(&pid).filter(|task| !task.ended) else { return };
+        task.ended = true;
+        self.ended.push_back(pid);
+        if self.ended.len() > MOST_ENDED
+            && let Some(oldest) = self.ended.pop_front()
+            && self.tasks.get(&oldest).is_some_and(|task| task.ended)
+        {
+            self.retire(oldest);
+        }
     }
 
     /// A task is gone; what it did for its team stays.

@@ -8,8 +8,6 @@ use weir_wire::client::{ClientConnection, ClientRequest};
 use weir_wire::task::Switch;
 use weir_wire::{Kind, Record, Slot, text_from_slots};
 
-/// Connections of clients whose requests are named.
-const MOST_CLIENTS: usize = 1 << 16;
 /// Flag of [`Kind::Window`]: it ends.
 const ENDS: u8 = 1;
 /// The interaction of forks in our table: a job whose part has the name of its task.
@@ -52,11 +50,7 @@ impl Framework {
                     self.runs(record.lane, switch.next);
                 }
             }
-            Some(Kind::Exit) => {
-                if let Some(task) = self.tasks.get_mut(&record.a_halves().0) {
-                    task.ended = true;
-                }
-            }
+            Some(Kind::Exit) => self.ends(record.a_halves().0),
             _ => {}
         }
     }
@@ -93,19 +87,13 @@ impl Framework {
         let Some(connection) = ClientConnection::read(record, payload).filter(|connection| !connection.failed) else {
             return;
         };
-        if self.clients.len() >= MOST_CLIENTS {
-            self.counts.left_out += 1;
-            return;
-        }
-        let key = (record.lane, connection.connection);
-        self.clients.insert(key, (connection.local, connection.remote));
-        self.client_ends.insert(connection.local, key);
+        self.clients.connect((record.lane, connection.connection), connection.local, connection.remote);
     }
 
     /// A client has its response: the request is called so.
     fn named_by_client(&mut self, record: &Record, payload: &[Slot], text: Option<&str>) {
         let Some(request) = ClientRequest::read(record, payload) else { return };
-        let addresses = self.clients.get(&(record.lane, request.connection)).copied();
+        let addresses = self.clients.of_request((record.lane, request.connection));
         let end = addresses.and_then(|(local, remote)| self.ends.of_addresses(remote, local));
         let response_ns = request.done_ns.saturating_sub(request.intended_ns);
         let turn = |end: u32| (u64::from(end), request.request_offset);
@@ -136,5 +124,27 @@ impl Framework {
     #[must_use]
     pub fn works_for_a_transaction(&self, pid: u32) -> bool {
         self.tasks.get(&pid).is_some_and(|task| task.place.owner != Owner::Background)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Table;
+
+    #[test]
+    fn tasks_that_ended_long_ago_are_forgotten() {
+        let mut framework = Framework::new(Table::ours());
+        let mut push = |time_ns: u64, kind: Kind, a: u64, b: u64| {
+            framework.push(&Record { time_ns, kind: kind as u16, a, b, ..Record::default() }, &[], None);
+        };
+        for child in 1..=6_000u64 {
+            push(10 * child, Kind::Fork, 1 | (100 + child) << 32, 100 + child);
+            push(10 * child + 5, Kind::Exit, 100 + child, 0);
+        }
+        // The parent, and the latest of those that have ended.
+        assert_eq!(framework.tasks.len(), 1 + 4096);
+        assert!(framework.tasks.contains_key(&6_100) && !framework.tasks.contains_key(&101));
+        assert_eq!(framework.counts.left_out, 0);
     }
 }

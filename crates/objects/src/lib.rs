@@ -12,6 +12,7 @@
 
 mod abstraction;
 mod accounts;
+mod clients;
 mod condition;
 mod conversation;
 mod ends;

@@ -110,6 +110,9 @@ impl Names {
         if [FUNCTION, EXTERNAL].contains(&number_of_class) || ["question", "own-lock", "client"].contains(&class) {
             return self.texts.text(number).to_owned();
         }
+        if ["stream", "tls-stream"].contains(&class) {
+            return format!("{} of connection {}", number >> 32, number & 0xffff_ffff);
+        }
         let flags: &[u8] = match class {
             "disk" => &[NAMED_DEVICE],
             "interrupt" => &[NAMED_INTERRUPT],

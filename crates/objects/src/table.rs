@@ -203,6 +203,15 @@ impl Table {
         Err(reading.mistakes)
     }
 
+    /// What tells these rules from all others: FNV-1a over what they say, without the words of comments.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        let words = format!("{self:?}");
+        words
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    }
+
     /// The interactions, in the order of the tables.
     #[must_use]
     pub fn interactions(&self) -> &[Interaction] {

@@ -1,6 +1,6 @@
 //! A value of a row.
 
-use rusqlite::types::ValueRef;
+use rusqlite::types::{Value, ValueRef};
 
 /// A value of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,6 +43,11 @@ pub(crate) fn since(at_ns: u64, origin_ns: u64) -> i64 {
 /// Yes or no as SQL has it.
 pub(crate) fn flag(is: bool) -> ValueRef<'static> {
     ValueRef::Integer(i64::from(is))
+}
+
+/// A value of its own.
+pub(crate) fn owned(value: ValueRef<'_>) -> Value {
+    value.into()
 }
 
 /// A text.

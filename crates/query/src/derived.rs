@@ -2,6 +2,7 @@
 
 use crate::decisions::Decisions;
 use crate::error::QueryError;
+use crate::hosts::{Hosts, SEVERAL};
 use crate::objects::Objects;
 use crate::progress::{Progress, Watch};
 use crate::requests::Requests;
@@ -13,8 +14,10 @@ use rusqlite::{Connection, Result};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
+use weir_objects::Table;
 use weir_tiles::Places;
 use weir_timeline::{Bounds, Joiner};
 use weir_trace::{Damage, RunReader, Sourced};
@@ -23,7 +26,7 @@ use weir_trace::{Damage, RunReader, Sourced};
 pub const MISSING_ARRIVALS: [&str; 2] = ["system calls", "user probes"];
 
 /// Raised when tables change their columns or meanings: kept ones of before are then made anew.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Records between two looks at whether to go on.
 const LOOK: u64 = 1 << 16;
 /// A part file that a process still writes is younger.
@@ -35,15 +38,23 @@ pub(crate) struct Derived {
     folder: PathBuf,
     /// The begin of the files' names for the contents that the run has now.
     stem: String,
+    /// What tells the rules by which objects are found from all others.
+    rules: u64,
     /// Where they are made: beside the kept ones, or elsewhere where that folder cannot be written. Removed in the end.
     making: Option<TempDir>,
 }
 
 impl Derived {
-    /// Of a run whose blocks have this fingerprint.
-    pub(crate) fn new(run: &Path, fingerprint: u64) -> Self {
+    /// Of a run whose blocks have this fingerprint, by these rules for objects.
+    pub(crate) fn new(run: &Path, fingerprint: u64, rules: &Table) -> Self {
         let stem = format!("sql-{VERSION}-{fingerprint:016x}");
-        Self { folder: run.join("derived"), stem, making: None }
+        Self { folder: run.join("derived"), stem, rules: rules.fingerprint(), making: None }
+    }
+
+    /// The file that keeps the tables of a group. Objects by other rules are other tables.
+    fn kept(&self, group: Group) -> PathBuf {
+        let rules = if group == Group::Objects { format!("-{:016x}", self.rules) } else { String::new() };
+        self.folder.join(format!("{}-{}{rules}.db", self.stem, group.name()))
     }
 
     /// The files of some groups, made first where they are not kept.
@@ -53,7 +64,7 @@ impl Derived {
         source: &Recording,
         watch: &Watch,
     ) -> Result<Vec<(Group, PathBuf)>, QueryError> {
-        let kept = |group: Group| self.folder.join(format!("{}-{}.db", self.stem, group.name()));
+        let kept = |group: Group| self.kept(group);
         let (present, missing): (Vec<Group>, Vec<Group>) = groups.iter().partition(|group| kept(**group).is_file());
         let mut files: Vec<(Group, PathBuf)> = present.into_iter().map(|group| (group, kept(group))).collect();
         if missing.is_empty() {
@@ -61,7 +72,7 @@ impl Derived {
         }
         let making = self.make_room()?;
         for (group, made) in missing.iter().zip(build(&missing, source, &making, watch)?) {
-            let kept = self.folder.join(format!("{}-{}.db", self.stem, group.name()));
+            let kept = self.kept(*group);
             // Where the run's folder cannot be written, the file serves for now.
             files.push((*group, if fs::rename(&made, &kept).is_ok() { kept } else { made }));
         }
@@ -82,8 +93,25 @@ impl Derived {
         Ok(path)
     }
 
+    /// The names of kept tables of objects that may go: those by other rules, but for the latest of them, so that who
+    /// compares two sets of rules does not make the tables anew for each question.
+    fn of_other_rules(&self) -> Vec<String> {
+        let (prefix, own) = (format!("{}-{}-", self.stem, Group::Objects.name()), self.kept(Group::Objects));
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let other = |entry: fs::DirEntry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_other = name.starts_with(&prefix) && entry.path() != own;
+            is_other.then(|| Some((entry.metadata().ok()?.modified().ok()?, name))).flatten()
+        };
+        let mut others: Vec<_> = files.filter_map(other).collect();
+        others.sort_unstable();
+        others.pop();
+        others.into_iter().map(|(_, name)| name).collect()
+    }
+
     /// Removes what was kept of other contents of the run.
     fn forget_others(&self) {
+        let others = self.of_other_rules();
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let name = name.to_string_lossy();
@@ -91,7 +119,8 @@ impl Derived {
             let is_part = name.starts_with("sql-part-");
             // A part that was not written to for a day is one whose writer was killed.
             let at_work = is_part && age.is_none_or(|age| age < PART_IS_OLD);
-            if name.starts_with("sql-") && !at_work && !name.starts_with(&self.stem) {
+            let is_of_use = name.starts_with(&self.stem) && !others.iter().any(|other| *other == name);
+            if name.starts_with("sql-") && !at_work && !is_of_use {
                 // It is of no use any more, and of no harm where it cannot be removed.
                 let _left = if is_part { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
             }
@@ -108,17 +137,25 @@ pub(crate) struct Recording {
     pub(crate) served: bool,
     /// The recording's source of boundaries does not tell of every arrival.
     pub(crate) untold_arrivals: bool,
+    pub(crate) hosts: Arc<Hosts>,
+    /// What events mean for the tables of objects.
+    pub(crate) rules: Table,
 }
 
 impl Recording {
     /// Opens a run.
-    pub(crate) fn open(run: &Path) -> Result<(Self, Places), QueryError> {
+    pub(crate) fn open(run: &Path, rules: Table) -> Result<(Self, Places), QueryError> {
+        if run.join(SEVERAL).is_file() && !run.join("manifest.jsonl").exists() {
+            return Err(QueryError::Several(run.to_owned()));
+        }
         let reader = RunReader::open(run)?;
+        let hosts = Hosts::of(run, &reader).map_err(|why| QueryError::Hosts { run: run.to_owned(), why })?;
+        let hosts = Arc::new(hosts);
         let places = Places::of(&reader)?;
         let span_ns = places.span_ns().ok_or_else(|| QueryError::Empty(run.to_owned()))?;
         let untold_arrivals = reader.rung().is_some_and(|rung| MISSING_ARRIVALS.contains(&rung));
         let served = !places.hold_clients();
-        Ok((Self { reader, span_ns, served, untold_arrivals }, places))
+        Ok((Self { reader, span_ns, served, untold_arrivals, hosts, rules }, places))
     }
 
     fn joiner(&self) -> Joiner {
@@ -143,20 +180,22 @@ enum Builder<'c> {
 
 impl<'c> Builder<'c> {
     fn new(group: Group, connection: &'c Connection, source: &Recording) -> Result<Self> {
-        let span_ns = source.span_ns;
+        let (span_ns, hosts) = (source.span_ns, &source.hosts);
         Ok(match group {
-            Group::Run => Self::Run(RunRow::new(connection)?),
-            Group::Requests => Self::Requests(Box::new(Requests::new(connection, source.joiner(), span_ns)?)),
-            Group::Tasks => Self::Tasks(Box::new(Tasks::new(connection, span_ns)?)),
-            Group::Stacks => Self::Stacks(Box::new(Samples::new(connection, span_ns.0)?)),
-            Group::Remarks => Self::Remarks(Decisions::new(connection, span_ns.0)?),
-            Group::Objects => Self::Objects(Box::new(Objects::new(connection, span_ns.0)?)),
+            Group::Run => Self::Run(RunRow::new(connection, &source.hosts)?),
+            Group::Requests => Self::Requests(Box::new(Requests::new(connection, source.joiner(), span_ns, hosts)?)),
+            Group::Tasks => Self::Tasks(Box::new(Tasks::new(connection, span_ns, hosts)?)),
+            Group::Stacks => Self::Stacks(Box::new(Samples::new(connection, span_ns.0, hosts)?)),
+            Group::Remarks => Self::Remarks(Decisions::new(connection, span_ns.0, hosts)?),
+            Group::Objects => {
+                Self::Objects(Box::new(Objects::new(connection, span_ns.0, hosts, source.rules.clone())?))
+            }
         })
     }
 
     fn push(&mut self, sourced: &Sourced<'_>) -> Result<()> {
         match self {
-            Self::Run(run) => run.push(),
+            Self::Run(run) => run.push(sourced),
             Self::Requests(requests) => requests.push(sourced)?,
             Self::Tasks(tasks) => tasks.push(sourced)?,
             Self::Stacks(samples) => samples.push(sourced)?,

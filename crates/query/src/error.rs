@@ -17,6 +17,20 @@ pub enum QueryError {
     /// There are segments, but no events in them.
     #[error("{0}: holds no events yet; `weir record --run DIR` writes them")]
     Empty(PathBuf),
+    /// The directory holds the runs of several hosts, which are no single run.
+    #[error(
+        "{0}: holds the runs of several hosts; `weir sql` and `weir export` join them into one run on one clock: name \
+         the directory there, or one host's run here"
+    )]
+    Several(PathBuf),
+    /// The run was joined of several hosts' runs, whose names cannot be read.
+    #[error("{run}: the names of its hosts cannot be read: {why}; remove the directory, it is made again")]
+    Hosts {
+        /// The run.
+        run: PathBuf,
+        /// Why.
+        why: io::Error,
+    },
     /// The tables could not be written.
     #[error(
         "{path}: the tables cannot be written: {why}; they need about as much room as the run's segments, in its \

@@ -12,6 +12,7 @@ mod cell;
 mod decisions;
 mod derived;
 mod error;
+mod hosts;
 mod names;
 mod objects;
 mod progress;

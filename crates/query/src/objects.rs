@@ -1,11 +1,13 @@
 //! Objects, and each interaction between them.
 
 use crate::cell::{since, text, whole};
+use crate::hosts::Hosts;
 use crate::names::name_of;
 use crate::writer::TableWriter;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Result};
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 use weir_objects::{Framework, Occurrence, Table};
 use weir_trace::Sourced;
 
@@ -27,19 +29,32 @@ struct Rows<'c> {
     kinds: Vec<(String, &'static str)>,
     /// Classes and names of objects, as long as no name changes.
     words: FxHashMap<weir_objects::ObjectId, (String, String)>,
+    hosts: Arc<Hosts>,
+    /// Of objects whose numbers do not tell it: the host whose records told of them.
+    told_by: FxHashMap<weir_objects::ObjectId, u32>,
+    /// The host of the record that is taken.
+    host: Option<u32>,
     names_told: u64,
     origin_ns: u64,
 }
 
 impl<'c> Objects<'c> {
-    /// Makes the tables.
-    pub(crate) fn new(connection: &'c Connection, origin_ns: u64) -> Result<Self> {
-        let table = Table::ours();
+    /// Makes the tables by these rules.
+    pub(crate) fn new(connection: &'c Connection, origin_ns: u64, hosts: &Arc<Hosts>, table: Table) -> Result<Self> {
         let kinds = table.interactions().iter().map(|one| (one.name.clone(), one.pattern.word())).collect();
         let interactions = TableWriter::new(connection, "interactions")?;
         Ok(Self {
             framework: Framework::with_occurrences(table),
-            rows: Rows { interactions, kinds, words: FxHashMap::default(), names_told: 0, origin_ns },
+            rows: Rows {
+                interactions,
+                kinds,
+                words: FxHashMap::default(),
+                hosts: Arc::clone(hosts),
+                told_by: FxHashMap::default(),
+                host: None,
+                names_told: 0,
+                origin_ns,
+            },
             objects: TableWriter::new(connection, "objects")?,
             told: Vec::new(),
         })
@@ -47,6 +62,7 @@ impl<'c> Objects<'c> {
 
     /// Takes the next record.
     pub(crate) fn push(&mut self, sourced: &Sourced<'_>) -> Result<()> {
+        self.rows.host = self.rows.hosts.of_record(sourced);
         self.framework.push(&sourced.record, sourced.payload, name_of(sourced).map(|name| &**name));
         self.tell()
     }
@@ -59,8 +75,9 @@ impl<'c> Objects<'c> {
     /// Tells of what is still under way, and of the objects.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.framework.pause();
+        self.rows.host = self.rows.hosts.only();
         self.tell()?;
-        let Self { framework, rows: Rows { kinds, .. }, mut objects, .. } = self;
+        let Self { framework, rows: Rows { kinds, hosts, told_by, .. }, mut objects, .. } = self;
         let pattern_of = |interaction: &str| kinds.iter().find(|(name, _)| name == interaction).map_or("", |one| one.1);
         for object in framework.finish().objects {
             objects.push([
@@ -72,6 +89,12 @@ impl<'c> Objects<'c> {
                 whole(object.accepts),
                 object.used_ns.map_or(ValueRef::Null, whole),
                 object.waited_ns.map_or(ValueRef::Null, whole),
+                hosts.name(
+                    hosts
+                        .only()
+                        .or_else(|| hosts.of_object(&object.class, object.id))
+                        .or_else(|| told_by.get(&object.id).copied()),
+                ),
             ])?;
         }
         Ok(())
@@ -80,7 +103,7 @@ impl<'c> Objects<'c> {
 
 impl Rows<'_> {
     fn push(&mut self, framework: &Framework, one: &Occurrence) -> Result<()> {
-        let Self { interactions, kinds, words, names_told, origin_ns } = self;
+        let Self { interactions, kinds, words, hosts, told_by, host, names_told, origin_ns } = self;
         if *names_told != framework.names_told() || words.len() >= MOST_NAMED {
             words.clear();
             *names_told = framework.names_told();
@@ -92,6 +115,15 @@ impl Rows<'_> {
             });
         }
         let (requester, object) = (&words[&one.requester], &words[&one.object]);
+        let mut at_host = hosts.only().or_else(|| hosts.of_object(&object.0, one.object));
+        if at_host.is_none() {
+            at_host = told_by.get(&one.object).copied().or(*host);
+            if let Some(told) = at_host
+                && told_by.len() < MOST_NAMED
+            {
+                told_by.insert(one.object, told);
+            }
+        }
         let (name, pattern) = kinds.get(usize::from(one.interaction)).map_or(("", ""), |(name, of)| (name, of));
         let at = |ns: Option<u64>| ns.map_or(ValueRef::Null, |ns| ValueRef::Integer(since(ns, *origin_ns)));
         interactions.push([
@@ -109,6 +141,7 @@ impl Rows<'_> {
             at(one.finished_ns),
             one.waited_ns().map_or(ValueRef::Null, whole),
             one.used_ns().map_or(ValueRef::Null, whole),
+            hosts.name(at_host),
         ])
     }
 }

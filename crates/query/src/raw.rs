@@ -9,8 +9,8 @@ use weir_wire::asked::Question;
 use weir_wire::client::ClientRequest;
 use weir_wire::watched::DiskRequest;
 
-/// Makes a row of a record: the values of all columns, or nothing if the record has no row in the table. The second
-/// argument is the run's first time, nanoseconds.
+/// Makes a row of a record: the values of all columns but the last one, its host's name, or nothing if the record has
+/// no row in the table. The second argument is the run's first time, nanoseconds.
 pub(crate) type Decode = fn(&Sourced<'_>, u64, &mut Vec<Value>) -> bool;
 
 /// The decoder of a raw table.

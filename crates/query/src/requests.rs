@@ -1,10 +1,12 @@
 //! Requests and what their time went into.
 
 use crate::cell::{flag, since, text, whole};
+use crate::hosts::Hosts;
 use crate::names::name_of;
 use crate::writer::TableWriter;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Result};
+use std::sync::Arc;
 use weir_measure::class::{Classes, Grouping};
 use weir_timeline::{Joiner, Labels, Response, Step, Unjoinable};
 use weir_trace::Sourced;
@@ -23,6 +25,7 @@ struct Rows<'c> {
     requests: TableWriter<'c>,
     parts: TableWriter<'c>,
     labels: Labels,
+    hosts: Arc<Hosts>,
     classes: Classes,
     origin_ns: u64,
     /// Half of the run's time, from the origin.
@@ -34,12 +37,18 @@ struct Rows<'c> {
 
 impl<'c> Requests<'c> {
     /// Makes the tables; `span_ns` is the time that the run spans.
-    pub(crate) fn new(connection: &'c Connection, joiner: Joiner, span_ns: (u64, u64)) -> Result<Self> {
+    pub(crate) fn new(
+        connection: &'c Connection,
+        joiner: Joiner,
+        span_ns: (u64, u64),
+        hosts: &Arc<Hosts>,
+    ) -> Result<Self> {
         let (origin_ns, end_ns) = span_ns;
         let rows = Rows {
             requests: TableWriter::new(connection, "requests")?,
             parts: TableWriter::new(connection, "parts")?,
             labels: Labels::new(),
+            hosts: Arc::clone(hosts),
             classes: Classes::new(Grouping::default(), MOST_CLASSES),
             origin_ns,
             middle_ns: since(end_ns, origin_ns) / 2,
@@ -89,6 +98,8 @@ impl Rows<'_> {
         };
         let client = response.client.map(|client| client.to_string());
         let some = |number: u64| if number == 0 { ValueRef::Null } else { whole(number) };
+        let first = response.steps.iter().find_map(|step| self.hosts.of_task(step.pid));
+        let host = self.hosts.only().or(first);
         self.requests.push([
             ValueRef::Integer(self.count),
             ValueRef::Integer(at_ns),
@@ -112,6 +123,7 @@ impl Rows<'_> {
             flag(request.opened_connection),
             flag(request.retried),
             client.as_deref().map_or(ValueRef::Null, text),
+            self.hosts.name(host),
         ])?;
         response.steps.iter().try_for_each(|step| self.step(joiner, step))
     }
@@ -120,6 +132,8 @@ impl Rows<'_> {
         let label = self.labels.of(joiner, step.detail, step.from_ns) as usize;
         let some = |pid: u32| if pid == 0 { ValueRef::Null } else { ValueRef::Integer(pid.into()) };
         let process = joiner.task_name_at(step.pid, step.from_ns).filter(|_| step.pid != 0);
+        let of = |pid: u32| if pid == 0 { None } else { self.hosts.of_task(pid) };
+        let host = self.hosts.only().or_else(|| of(step.pid)).or_else(|| of(step.waiter));
         self.parts.push([
             ValueRef::Integer(self.count),
             ValueRef::Integer(since(step.from_ns, self.origin_ns)),
@@ -129,6 +143,7 @@ impl Rows<'_> {
             process.map_or(ValueRef::Null, |process| text(&process.name)),
             some(step.waiter),
             text(self.labels.texts().get(label).map_or("", String::as_str)),
+            self.hosts.name(host),
         ])
     }
 }

@@ -1,52 +1,77 @@
-//! What is known of a recording as a whole: one row.
+//! What is known of a recording as a whole: one row, or one for each host.
 
 use crate::cell::{text, whole};
+use crate::hosts::Hosts;
 use crate::writer::TableWriter;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Result};
-use weir_trace::{Damage, Entry, RunReader};
+use std::sync::Arc;
+use weir_trace::{Damage, Entry, RunReader, Sourced};
+use weir_wire::task::host_of_task;
 
 /// Fills the table `run`.
 pub(crate) struct RunRow<'c> {
     rows: TableWriter<'c>,
-    events: u64,
+    hosts: Arc<Hosts>,
+    /// By the hosts' numbers.
+    events: Vec<u64>,
 }
 
 impl<'c> RunRow<'c> {
     /// Makes the table.
-    pub(crate) fn new(connection: &'c Connection) -> Result<Self> {
-        Ok(Self { rows: TableWriter::new(connection, "run")?, events: 0 })
+    pub(crate) fn new(connection: &'c Connection, hosts: &Arc<Hosts>) -> Result<Self> {
+        let events = vec![0; hosts.names().len().max(1)];
+        Ok(Self { rows: TableWriter::new(connection, "run")?, hosts: Arc::clone(hosts), events })
     }
 
     /// Counts the next record.
-    pub(crate) fn push(&mut self) {
-        self.events += 1;
+    pub(crate) fn push(&mut self, sourced: &Sourced<'_>) {
+        // What tells no host of the list is of the first one.
+        let host = self.hosts.of_record(sourced).unwrap_or(0) as usize;
+        self.events[host] += 1;
     }
 
-    /// Writes the row.
+    /// Writes a row for each host.
     pub(crate) fn finish(mut self, reader: &RunReader, span_ns: (u64, u64), damage: &Damage) -> Result<()> {
         let (origin_ns, end_ns) = span_ns;
-        let begun = reader.entries.iter().find_map(|entry| match entry {
-            Entry::Source { host, version, monotonic_ns, realtime_ns, .. } => {
-                let begin_unix_ns = realtime_ns.saturating_add(origin_ns).saturating_sub(*monotonic_ns);
-                Some((host, version, begin_unix_ns))
+        let are_several = self.hosts.are_several();
+        let sources = |host: u32| {
+            reader.entries.iter().filter_map(move |entry| match entry {
+                Entry::Source { pid, host: machine, version, rung, .. } => {
+                    let is_own = !are_several || host_of_task(*pid) == host;
+                    is_own.then_some((machine, version, rung.as_deref()))
+                }
+                _ => None,
+            })
+        };
+        let begin_unix_ns = reader.entries.iter().find_map(|entry| match entry {
+            // The times of all hosts are given by the first one's clock, whose entries come first.
+            Entry::Source { monotonic_ns, realtime_ns, .. } => {
+                Some(realtime_ns.saturating_add(origin_ns).saturating_sub(*monotonic_ns))
             }
             _ => None,
         });
-        let null = ValueRef::Null;
-        self.rows.push([
-            begun.map_or(null, |(host, ..)| text(&host.name)),
-            begun.map_or(null, |(host, ..)| text(&host.kernel)),
-            begun.map_or(null, |(host, ..)| whole(host.cpus.into())),
-            begun.map_or(null, |(_, version, _)| text(version)),
-            reader.rung().map_or(null, text),
-            begun.map_or(null, |(.., begin_unix_ns)| whole(begin_unix_ns)),
-            whole(origin_ns),
-            whole((end_ns - origin_ns).saturating_add(1)),
-            whole(self.events),
-            whole(damage.lost),
-            whole(damage.bytes),
-            whole(damage.cut_segments),
-        ])
+        for (number, events) in self.events.iter().enumerate() {
+            let begun = sources(number as u32).next();
+            let rung = sources(number as u32).find_map(|(.., rung)| rung);
+            let null = ValueRef::Null;
+            let of_all = |sum: u64| if number == 0 { whole(sum) } else { null };
+            self.rows.push([
+                self.hosts.name(Some(number as u32)),
+                begun.map_or(null, |(machine, ..)| text(&machine.kernel)),
+                begun.map_or(null, |(machine, ..)| whole(machine.cpus.into())),
+                begun.map_or(null, |(_, version, _)| text(version)),
+                rung.map_or(null, text),
+                begin_unix_ns.map_or(null, whole),
+                of_all(origin_ns),
+                whole((end_ns - origin_ns).saturating_add(1)),
+                whole(*events),
+                of_all(damage.lost),
+                of_all(damage.bytes),
+                of_all(damage.cut_segments),
+                whole(self.hosts.clock_error_ns(number)),
+            ])?;
+        }
+        Ok(())
     }
 }

@@ -116,13 +116,14 @@ const INTERACTION: Column = txt("interaction", "The interaction, such as cpu, di
 const PATTERN: Column =
     txt("pattern", "How the two interact, such as client-server, async-io, contention (the reference of objects).");
 const CONNECTION: Column = int("connection", "The generator's number of the connection.");
+const HOST_NAME: Column = txt("host_name", "The host that it was on; NULL where that is not known.");
 
 /// All tables.
 pub const TABLES: &[Table] = &[
     Table {
         name: "run",
         origin: Origin::Derived(Group::Run),
-        doc: "One row: the recording as a whole.",
+        doc: "The recording as a whole: one row, or one for each host where several were recorded together.",
         columns: &[
             txt("host_name", "The recorded host's name."),
             txt("kernel", "Its kernel's release."),
@@ -134,12 +135,23 @@ pub const TABLES: &[Table] = &[
                 "The real time of the first event, nanoseconds since 1970; all times in the tables count \
                 from it.",
             ),
-            int("begin_monotonic_ns", "The same time by the host's CLOCK_MONOTONIC, nanoseconds."),
+            int(
+                "begin_monotonic_ns",
+                "The same time by the host's CLOCK_MONOTONIC, nanoseconds; NULL for further hosts, whose times are \
+                 given by the first one's clock.",
+            ),
             DURATION,
             int("events", "Events in the segments."),
-            int("lost", "Events that were lost while recording."),
-            int("damaged_bytes", "Bytes of the segments that could not be read."),
-            int("cut_segments", "Segments that end in the middle of a block."),
+            int(
+                "lost",
+                "Events that were lost while recording; of several hosts all are told in the first row, NULL else.",
+            ),
+            int("damaged_bytes", "Bytes of the segments that could not be read; of several hosts as lost."),
+            int("cut_segments", "Segments that end in the middle of a block; of several hosts as lost."),
+            int(
+                "clock_error_ns",
+                "By how much its clock may be wrong against that of the first host, nanoseconds; 0 of the first one.",
+            ),
         ],
     },
     Table {
@@ -171,6 +183,11 @@ pub const TABLES: &[Table] = &[
             int("opened_connection", "1 = it waited for its connection to be made."),
             int("retried", "1 = it was sent again after its connection ended without an answer."),
             txt("client", "The client's address and port, hashed as the recording has it; NULL where it is not known."),
+            txt(
+                "host_name",
+                "The host of the task that first had it; NULL where several hosts were recorded together and none \
+                 had it.",
+            ),
         ],
     },
     Table {
@@ -191,6 +208,11 @@ pub const TABLES: &[Table] = &[
                 "Who or what it was spent on, in words; empty where there is none to name, or where more \
                  than 4,096 are told apart.",
             ),
+            txt(
+                "host_name",
+                "The host of the task that the request was with, else of the one that waited; NULL where several hosts \
+                 were recorded together and it was with none, as on the way between them.",
+            ),
         ],
     },
     Table {
@@ -207,6 +229,7 @@ pub const TABLES: &[Table] = &[
             int("blocked_ns", "Time that it waited."),
             int("first_ns", "When it first did anything, nanoseconds from the begin of the run."),
             int("last_ns", "When it last did anything."),
+            HOST_NAME,
         ],
     },
     Table {
@@ -229,6 +252,7 @@ pub const TABLES: &[Table] = &[
                 "The task that ended the wait; NULL where none did, such as a timer's or device's interrupt.",
             ),
             txt("woken_by_process", "That task's name; NULL where there is none."),
+            HOST_NAME,
         ],
     },
     Table {
@@ -242,6 +266,7 @@ pub const TABLES: &[Table] = &[
             PID,
             PROCESS,
             int("traced", "1 = the task belongs to the recorded server."),
+            HOST_NAME,
         ],
     },
     Table {
@@ -256,6 +281,7 @@ pub const TABLES: &[Table] = &[
             int("holder_pid", "Who had the lock when the wait began; NULL where it is not known."),
             txt("holder", "That task's name; NULL where it is not known."),
             txt("lock_name", "Which lock; NULL where more than 64 were waited for and this is not among the longest."),
+            HOST_NAME,
         ],
     },
     Table {
@@ -273,6 +299,7 @@ pub const TABLES: &[Table] = &[
             txt("name", "What it does: a transaction's or phase's name."),
             int("goes_on", "1 = it was interrupted and goes on here, so that this is not its begin."),
             txt("told_by", "arm or probe."),
+            HOST_NAME,
         ],
     },
     Table {
@@ -292,6 +319,7 @@ pub const TABLES: &[Table] = &[
                 "waited_ns",
                 "How long was waited for it, request to accept, nanoseconds; NULL where that is not recorded.",
             ),
+            HOST_NAME,
         ],
     },
     Table {
@@ -323,6 +351,7 @@ pub const TABLES: &[Table] = &[
             ),
             int("waited_ns", "Accept less request, nanoseconds; NULL where one of them is not recorded."),
             int("used_ns", "Finish less accept, nanoseconds; NULL where one of them is not recorded."),
+            txt("host_name", "The host of the object that is asked; NULL where that is not known."),
         ],
     },
     Table {
@@ -337,6 +366,7 @@ pub const TABLES: &[Table] = &[
             int("weight_ns", "The time that it stands for, nanoseconds."),
             txt("function", "The innermost function; those of the kernel end in _[k]."),
             txt("stack", "All functions, the outermost first, with semicolons between."),
+            HOST_NAME,
         ],
     },
     Table {
@@ -347,6 +377,7 @@ pub const TABLES: &[Table] = &[
             int("at_ns", "When, nanoseconds from the begin of the run."),
             txt("kind", "What it is, such as decision."),
             txt("words", "In the server's own words."),
+            HOST_NAME,
         ],
     },
     Table {
@@ -368,6 +399,7 @@ pub const TABLES: &[Table] = &[
             CONNECTION,
             int("opened_connection", "1 = it waited for its connection to be made."),
             int("retried", "1 = it was sent again after its connection ended without an answer."),
+            HOST_NAME,
         ],
     },
     Table {
@@ -384,6 +416,7 @@ pub const TABLES: &[Table] = &[
             txt("question", "The question's shape."),
             txt("answer", "The answer's status, in the protocol's words; empty where it has none."),
             int("failed", "1 = the answer is an error."),
+            HOST_NAME,
         ],
     },
     Table {
@@ -397,6 +430,7 @@ pub const TABLES: &[Table] = &[
             txt("device", "The device, major:minor."),
             txt("kind", "read, write, flush or other."),
             int("size_bytes", "Its length, bytes."),
+            HOST_NAME,
         ],
     },
     Table {
@@ -412,6 +446,7 @@ pub const TABLES: &[Table] = &[
             int("a", "The first operand, as a number with a sign."),
             int("b", "The second operand, as a number with a sign."),
             int("slots", "Continuation slots of 32 bytes."),
+            HOST_NAME,
         ],
     },
 ];

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use weir_objects::Table as Rules;
 use weir_tiles::Places;
 
 /// Steps of SQLite's machine between two looks at whether to go on.
@@ -56,23 +57,37 @@ struct Planned {
 }
 
 impl Queries {
-    /// Opens a run.
+    /// Opens a run; its objects are found by our own rules.
     ///
     /// # Errors
     /// [`QueryError`].
     pub fn open(run: &Path, watch: Watch) -> Result<Self, QueryError> {
-        let (recording, places) = Recording::open(run)?;
-        let derived = Derived::new(run, places.fingerprint());
+        Self::with_rules(run, Rules::ours(), watch)
+    }
+
+    /// Opens a run; its objects are found by these rules.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub fn with_rules(run: &Path, rules: Rules, watch: Watch) -> Result<Self, QueryError> {
+        let (recording, places) = Recording::open(run, rules)?;
+        let derived = Derived::new(run, places.fingerprint(), &recording.rules);
         let places = Arc::new(places);
         let planned = Arc::default();
-        let planner = planner(&places, recording.span_ns, &watch, &planned).map_err(|error| other(&error))?;
+        let planner = planner(&places, &recording, &watch, &planned).map_err(|error| other(&error))?;
         let connection = Connection::open_in_memory().map_err(|error| other(&error))?;
-        stream::add(&connection, TABLES, &places, recording.span_ns, &watch).map_err(|error| other(&error))?;
+        stream::add(&connection, TABLES, &places, &recording, &watch).map_err(|error| other(&error))?;
         let seen = Arc::clone(&watch);
         connection
             .progress_handler(LOOK_STEPS, Some(move || !seen(Progress::Asking { events: 0 })))
             .map_err(|error| other(&error))?;
         Ok(Self { recording, derived, planner, planned, connection, attached: BTreeSet::new(), watch })
+    }
+
+    /// The names of the recorded hosts, in the order of their numbers; none where the recording tells none.
+    #[must_use]
+    pub fn hosts(&self) -> &[String] {
+        self.recording.hosts.names()
     }
 
     /// Asks a question: `columns` takes the names of the answer's columns, `take` a row after the other until it says
@@ -155,7 +170,7 @@ impl Queries {
 /// A connection that knows all tables, and notes what a question needs. It lets nothing be done but reading.
 fn planner(
     places: &Arc<Places>,
-    span_ns: (u64, u64),
+    recording: &Recording,
     watch: &Watch,
     planned: &Arc<Mutex<Planned>>,
 ) -> rusqlite::Result<Connection> {
@@ -163,7 +178,7 @@ fn planner(
     for table in TABLES.iter().filter(|table| matches!(table.origin, Origin::Derived(_))) {
         planner.execute_batch(&table.declaration())?;
     }
-    stream::add(&planner, TABLES, places, span_ns, watch)?;
+    stream::add(&planner, TABLES, places, recording, watch)?;
     // A raw table declares its columns when it is used first, which the authorizer would take for a change.
     for table in TABLES.iter().filter(|table| matches!(table.origin, Origin::Raw(_))) {
         planner.prepare(&format!("SELECT 1 FROM {}", table.name))?;

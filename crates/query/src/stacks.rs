@@ -1,10 +1,12 @@
 //! Sampled stacks.
 
 use crate::cell::{since, text, whole};
+use crate::hosts::Hosts;
 use crate::names::Names;
 use crate::writer::TableWriter;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Result};
+use std::sync::Arc;
 use weir_timeline::Stacks;
 use weir_trace::{Source, Sourced};
 use weir_wire::stack::StackSample;
@@ -19,14 +21,16 @@ pub(crate) struct Samples<'c> {
     names: Names,
     /// A function's name may be told after its sample.
     held: Vec<(StackSample, u32)>,
+    hosts: Arc<Hosts>,
     origin_ns: u64,
 }
 
 impl<'c> Samples<'c> {
     /// Makes the table.
-    pub(crate) fn new(connection: &'c Connection, origin_ns: u64) -> Result<Self> {
+    pub(crate) fn new(connection: &'c Connection, origin_ns: u64, hosts: &Arc<Hosts>) -> Result<Self> {
         let rows = TableWriter::new(connection, "samples")?;
-        Ok(Self { rows, stacks: Stacks::default(), names: Names::default(), held: Vec::new(), origin_ns })
+        let (stacks, names, hosts) = (Stacks::default(), Names::default(), Arc::clone(hosts));
+        Ok(Self { rows, stacks, names, held: Vec::new(), hosts, origin_ns })
     }
 
     /// Takes the next record.
@@ -62,6 +66,7 @@ impl<'c> Samples<'c> {
                 whole(sample.weight_ns),
                 text(frames.last().map_or("", |frame| frame)),
                 text(&frames.join(";")),
+                self.hosts.name(self.hosts.of_task(sample.pid)),
             ])?;
         }
         Ok(())

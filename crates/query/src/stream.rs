@@ -1,6 +1,9 @@
 //! Raw tables as virtual tables of SQLite: rows are read from the segments while a question is answered.
 
+use crate::cell::owned;
+use crate::derived::Recording;
 use crate::error::QueryError;
+use crate::hosts::Hosts;
 use crate::progress::{Progress, Watch};
 use crate::raw::{Decode, decoder};
 use crate::schema::{Origin, Table};
@@ -34,6 +37,7 @@ pub(crate) struct RawTable {
     time_column: c_int,
     places: Arc<Places>,
     span_ns: (u64, u64),
+    hosts: Arc<Hosts>,
     watch: Watch,
 }
 
@@ -42,15 +46,16 @@ pub(crate) fn add(
     connection: &Connection,
     tables: &'static [Table],
     places: &Arc<Places>,
-    span_ns: (u64, u64),
+    recording: &Recording,
     watch: &Watch,
 ) -> Result<()> {
     for table in tables {
         let Origin::Raw(time) = table.origin else { continue };
         let decode = decoder(table.name).ok_or_else(|| Error::ModuleError(format!("{} has no decoder", table.name)))?;
         let time_column = table.columns.iter().position(|column| column.name == time).unwrap_or(0) as c_int;
-        let raw =
-            RawTable { table, decode, time_column, places: Arc::clone(places), span_ns, watch: Arc::clone(watch) };
+        let (span_ns, hosts) = (recording.span_ns, Arc::clone(&recording.hosts));
+        let (places, watch) = (Arc::clone(places), Arc::clone(watch));
+        let raw = RawTable { table, decode, time_column, places, span_ns, hosts, watch };
         connection.create_module(table.name, eponymous_only_module::<Stream>(), Some(Rc::new(raw)))?;
     }
     Ok(())
@@ -161,7 +166,10 @@ impl Rows {
                     return false;
                 }
                 let within = (from_ns..=to_ns).contains(&sourced.record.time_ns);
-                rows += usize::from(within && (raw.decode)(&sourced, raw.span_ns.0, values));
+                if within && (raw.decode)(&sourced, raw.span_ns.0, values) {
+                    values.push(owned(raw.hosts.name(raw.hosts.of_record(&sourced))));
+                    rows += 1;
+                }
                 rows < BATCH
             });
         }

@@ -1,6 +1,7 @@
 //! What tasks did: turns on CPUs, waits, locks, and what they told of their own work.
 
 use crate::cell::{flag, since, text, whole};
+use crate::hosts::Hosts;
 use crate::names::Names;
 use crate::writer::TableWriter;
 use rusqlite::types::ValueRef;
@@ -35,6 +36,7 @@ struct Turns<'c> {
     waits: TableWriter<'c>,
     slices: TableWriter<'c>,
     names: Names,
+    hosts: Arc<Hosts>,
     sums: FxHashMap<u32, Sums>,
     origin_ns: u64,
     outcome: Result<()>,
@@ -96,6 +98,7 @@ impl Turns<'_> {
             text(cause),
             woken_by,
             waker.map_or(ValueRef::Null, |name| text(&name.name)),
+            self.hosts.name(self.hosts.of_task(pid)),
         ])
     }
 }
@@ -114,6 +117,7 @@ impl Sink for Turns<'_> {
             ValueRef::Integer(pid.into()),
             name.map_or(ValueRef::Null, |name| text(&name.name)),
             flag(name.is_some_and(|name| name.traced)),
+            self.hosts.name(self.hosts.of_task(pid)),
         ]);
     }
 
@@ -137,12 +141,13 @@ impl Sink for Turns<'_> {
 
 impl<'c> Tasks<'c> {
     /// Makes the tables; `span_ns` is the time that the run spans.
-    pub(crate) fn new(connection: &'c Connection, span_ns: (u64, u64)) -> Result<Self> {
+    pub(crate) fn new(connection: &'c Connection, span_ns: (u64, u64), hosts: &Arc<Hosts>) -> Result<Self> {
         let (origin_ns, end_ns) = span_ns;
         let turns = Turns {
             waits: TableWriter::new(connection, "waits")?,
             slices: TableWriter::new(connection, "slices")?,
             names: Names::default(),
+            hosts: Arc::clone(hosts),
             sums: FxHashMap::default(),
             origin_ns,
             outcome: Ok(()),
@@ -154,6 +159,7 @@ impl<'c> Tasks<'c> {
                 rows: TableWriter::new(connection, "transactions")?,
                 points: FxHashMap::default(),
                 open: FxHashMap::default(),
+                hosts: Arc::clone(hosts),
                 origin_ns,
             },
             lock_waits: TableWriter::new(connection, "lock_waits")?,
@@ -202,6 +208,7 @@ impl<'c> Tasks<'c> {
                 holder,
                 if wait.holder == 0 { ValueRef::Null } else { holder_name },
                 lines.get(&wait.lock).map_or(ValueRef::Null, |name| text(name)),
+                self.turns.hosts.name(self.turns.hosts.of_task(wait.pid)),
             ])?;
         }
         let mut pids: Vec<u32> = self.turns.sums.keys().copied().filter(|pid| *pid != 0).collect();
@@ -215,10 +222,11 @@ impl<'c> Tasks<'c> {
             let tgid = self.turns.names.of(pid).map_or(ValueRef::Null, |name| ValueRef::Integer(name.tgid.into()));
             let at = |ns: u64| ValueRef::Integer(since(ns, self.origin_ns));
             let [run, ready, blocked] = [sums.run_ns, sums.ready_ns, sums.blocked_ns].map(whole);
+            let host = self.turns.hosts.name(self.turns.hosts.of_task(pid));
             let row = [ValueRef::Integer(pid.into()), tgid, name, traced, run, ready, blocked];
             let [pid, tgid, name, traced, run, ready, blocked] = row;
             let (first, last) = (at(sums.first_ns), at(sums.last_ns));
-            self.tasks.push([pid, tgid, name, traced, run, ready, blocked, first, last])?;
+            self.tasks.push([pid, tgid, name, traced, run, ready, blocked, first, last, host])?;
         }
         Ok(())
     }
@@ -231,6 +239,7 @@ struct Works<'c> {
     points: FxHashMap<Arc<str>, Option<Arc<ProbePoint>>>,
     /// By task and application what it is at.
     open: FxHashMap<(u32, Arc<str>), Work>,
+    hosts: Arc<Hosts>,
     origin_ns: u64,
 }
 
@@ -287,6 +296,7 @@ impl Works<'_> {
             text(&work.point.name),
             flag(work.goes_on),
             text(if work.by_arm { "arm" } else { "probe" }),
+            self.hosts.name(self.hosts.of_task(pid)),
         ])
     }
 

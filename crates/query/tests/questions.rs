@@ -6,9 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use weir_objects::Table as Rules;
 use weir_query::{Ended, Origin, Queries, QueryError, SAVED, TABLES, TABLES_HEADING, Watch, reference};
-use weir_trace::{Limits, Run, RunReader, Source};
-use weir_wire::{Kind, Record};
+use weir_trace::{JoinedHost, JoinedHosts, Limits, Run, RunReader, Source};
+use weir_wire::task::{NO_SYSCALL, Switch, lane_on_host, task_on_host};
+use weir_wire::{Kind, Record, text_slots};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -394,6 +396,109 @@ fn tables_are_made_once_and_anew_when_the_run_has_changed() {
     assert_ne!(count("SELECT duration_ns FROM run"), "");
     let now = files();
     assert!(now.len() == 1 && now.keys().all(|name| !made.contains_key(name)), "{now:?}");
+}
+
+/// A run that was joined of two hosts' runs: a task of the same number on each, whose CPUs have the same numbers, too.
+fn joined(folder: &Path) {
+    let host = |name: &str, clock_error_ns| JoinedHost { name: name.to_owned(), clock_error_ns };
+    let run = Run::create(folder).expect("a run");
+    for (number, ran_ns) in [(0, 3_000), (1, 5_000)] {
+        let mut stream = run.stream(Source::Kernel, number, Limits::default());
+        let (lane, pid) = (lane_on_host(1, number), task_on_host(100, number));
+        let switch = |time_ns: u64, prev: u32, next: u32| {
+            Switch { prev, next, prev_state: 1, syscall: NO_SYSCALL, descriptor: 0 }.write(time_ns, lane)
+        };
+        let name = text_slots("worker");
+        let a = u64::from(pid) | u64::from(pid) << 32;
+        let named =
+            Record { time_ns: 1, kind: Kind::TaskName as u16, slots: name.len() as u8, lane, a, ..Record::default() };
+        stream.push(named, &name, None).expect("a record");
+        // A disk of each host, which its records tell, and its number does not.
+        let disk =
+            Record { kind: Kind::DiskRequest as u16, a: u64::from(pid) | (8 << 20 | u64::from(number)) << 32, ..named };
+        for record in
+            [switch(1_000, 0, pid), Record { time_ns: 1_500, b: 400, slots: 0, ..disk }, switch(1_000 + ran_ns, pid, 0)]
+        {
+            stream.push(record, &[], None).expect("a record");
+        }
+        stream.finish().expect("a stream");
+    }
+    let hosts = vec![host("web", 0), host("store's", 70)];
+    JoinedHosts { hosts, warnings: Vec::new() }.write(folder).expect("the hosts");
+}
+
+#[test]
+fn each_row_of_a_run_of_several_hosts_says_of_which_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    joined(folder.path());
+    let mut queries = open(folder.path());
+    let mut rows = |sql: &str| queries.rows(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let by_host =
+        |store: &str, web: &str| [["store's".to_owned(), store.to_owned()], ["web".to_owned(), web.to_owned()]];
+    assert_eq!(rows("SELECT host_name, run_ns FROM tasks ORDER BY 1"), by_host("5000", "3000"));
+    assert_eq!(rows("SELECT host_name, duration_ns FROM slices ORDER BY 1"), by_host("5000", "3000"));
+    assert_eq!(rows("SELECT host_name, count(*) FROM events GROUP BY 1 ORDER BY 1"), by_host("4", "4"));
+    assert_eq!(rows("SELECT host_name, events FROM run ORDER BY 1"), by_host("4", "4"));
+    assert_eq!(rows("SELECT host_name, clock_error_ns FROM run ORDER BY 1"), by_host("70", "0"));
+    assert_eq!(
+        rows("SELECT host_name, used_ns FROM objects WHERE interaction = 'cpu' ORDER BY 1"),
+        by_host("5000", "3000")
+    );
+    for table in ["objects", "interactions", "disk_requests"] {
+        let only = if table == "disk_requests" { "" } else { "WHERE interaction = 'disk'" };
+        let time = if table == "disk_requests" { "duration_ns" } else { "used_ns" };
+        let sql = format!("SELECT host_name, {time} FROM {table} {only} ORDER BY 1");
+        assert_eq!(rows(&sql), by_host("400", "400"), "{table}");
+    }
+    // The times of both count from the first event of all.
+    assert_eq!(rows("SELECT DISTINCT at_ns FROM slices"), [["999"]]);
+    // Of a directory that holds the runs of hosts no single one is meant.
+    let several = tempfile::tempdir().expect("a folder");
+    fs::write(several.path().join("hosts"), "web\nstore\n").expect("a list");
+    let refused = Queries::open(several.path(), patient()).expect_err("no run");
+    assert!(matches!(refused, QueryError::Several(_)), "{refused}");
+    fs::write(folder.path().join("joined.json"), "{").expect("written");
+    let refused = Queries::open(folder.path(), patient()).expect_err("no list");
+    assert!(matches!(refused, QueryError::Hosts { .. }), "{refused}");
+}
+
+#[test]
+fn objects_by_other_rules_are_other_tables() {
+    let run = recorded();
+    let rules = |object: &str| {
+        let mut rules = Rules::ours();
+        let text = format!(
+            "[[interaction]]\nname = \"sleep\"\npattern = \"detached\"\nby = \"object\"\n[[rule]]\nevent = \"sched_switch\"\n\
+             when = \"prev_pid != 0 && prev_state != 0\"\ndo = \"accept\"\ninteraction = \"sleep\"\n\
+             requester = \"task:prev_pid\"\nobject = \"{object}:prev_pid\"\n"
+        );
+        rules.extend(&text).expect("rules");
+        rules
+    };
+    let asked = |rules: Rules, class: &str| {
+        let mut queries = Queries::with_rules(run.path(), rules, patient()).expect("the run opens");
+        let sql = format!(
+            "SELECT (SELECT count(*) FROM objects WHERE class = '{class}'), count(*) FROM interactions
+            WHERE object_class = '{class}'"
+        );
+        queries.rows(&sql).expect("an answer")[0]
+            .iter()
+            .map(|number| number.parse().expect("a number"))
+            .collect::<Vec<u64>>()
+    };
+    let kept = || {
+        let files = fs::read_dir(run.path().join("derived")).expect("tables").flatten();
+        files.filter(|file| file.file_name().to_string_lossy().contains("-objects-")).count()
+    };
+    assert_eq!(asked(Rules::ours(), "bed"), [0, 0]);
+    let beds = asked(rules("bed"), "bed");
+    assert!(beds[0] > 1 && beds[1] > beds[0], "{beds:?}");
+    // The tables by our own rules are still those.
+    assert_eq!(asked(Rules::ours(), "bed"), [0, 0]);
+    assert_eq!((asked(rules("bed"), "bed"), kept()), (beds.clone(), 2));
+    // Of other rules the latest are kept, and no more.
+    assert_eq!((asked(rules("cot"), "cot"), asked(rules("cot"), "bed")), (beds, vec![0, 0]));
+    assert_eq!(kept(), 2);
 }
 
 proptest! {

@@ -243,15 +243,15 @@ fn text_of<'a>(sourced: &'a Sourced<'_>) -> Option<&'a str> {
 }
 
 impl ObjectChart {
-    /// Reads the whole run, once. `go_on` is told from time to time how many records were read, and ends it by false.
+    /// Reads the whole run, once, by these rules. `go_on` is told from time to time how many records were read, and
+    /// ends it by false.
     ///
     /// # Errors
     /// [`OpenError`].
-    pub fn open(run: &Path, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Self, OpenError> {
+    pub fn open(run: &Path, table: Table, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Self, OpenError> {
         let reader = RunReader::open(run)?;
         let places = Places::of(&reader)?;
         let (origin_ns, end_ns) = places.span_ns().ok_or_else(|| OpenError::Empty(run.to_owned()))?;
-        let table = Table::ours();
         let told = |one: &weir_objects::Interaction| Told {
             name: one.name.clone(),
             pattern: one.pattern.word(),

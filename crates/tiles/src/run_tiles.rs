@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
+use weir_objects::Table;
 use weir_trace::{RunReader, Source};
 use weir_wire::Kind;
 use weir_wire::client::ClientRequest;
@@ -40,6 +41,8 @@ pub struct RunTiles {
     run: PathBuf,
     /// The objects, once they were asked for.
     objects: Option<ObjectChart>,
+    /// What events mean for these.
+    rules: Table,
     directory: PathBuf,
     whole: Whole,
     whole_json: Vec<u8>,
@@ -107,6 +110,7 @@ impl RunTiles {
         Self {
             run: run.to_owned(),
             objects: None,
+            rules: Table::ours(),
             directory,
             whole,
             whole_json,
@@ -124,6 +128,14 @@ impl RunTiles {
         &self.whole_json
     }
 
+    /// Finds the objects by these rules in place of our own.
+    #[must_use]
+    pub fn with_rules(mut self, rules: Table) -> Self {
+        self.rules = rules;
+        self.objects = None;
+        self
+    }
+
     /// The objects of the run; the first time the run is read once more, and they stay in memory.
     ///
     /// # Errors
@@ -131,7 +143,7 @@ impl RunTiles {
     pub fn objects(&mut self) -> Result<&ObjectChart, OpenError> {
         let chart = match self.objects.take() {
             Some(chart) => chart,
-            None => ObjectChart::open(&self.run, &mut |_| true)?,
+            None => ObjectChart::open(&self.run, self.rules.clone(), &mut |_| true)?,
         };
         Ok(self.objects.insert(chart))
     }

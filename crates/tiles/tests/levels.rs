@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use tempfile::TempDir;
+use weir_objects::Table;
 use weir_testkit::seeded::Choice;
 use weir_tiles::{BUCKETS, MOST_CHOSEN, ObjectChart, OpenError, RunTiles, TileError};
 use weir_trace::{Limits, Run, Source};
@@ -288,7 +289,7 @@ fn a_run_that_grows_is_read_anew_and_a_damaged_one_as_far_as_it_is_whole() {
 
 /// The objects of a run by class and name, and its chart.
 fn chart(run: &Path) -> (ObjectChart, BTreeMap<(String, String), u32>) {
-    let chart = ObjectChart::open(run, &mut |_| true).expect("the run is read");
+    let chart = ObjectChart::open(run, Table::ours(), &mut |_| true).expect("the run is read");
     let choice: Value = serde_json::from_slice(&chart.choice_json()).expect("JSON");
     let word = |object: &Value, key: &str| object[key].as_str().unwrap_or_default().to_owned();
     let line = |object: &Value| {
@@ -367,6 +368,6 @@ fn interactions_are_told_one_by_one_where_they_are_few() {
     }
     let many: Vec<u32> = (0..2 * MOST_CHOSEN as u32).map(|at| at % 3).collect();
     assert!(chart.tile(0, 0, &many).is_ok());
-    let stopped = ObjectChart::open(&folder.path().join("none"), &mut |_| true);
+    let stopped = ObjectChart::open(&folder.path().join("none"), Table::ours(), &mut |_| true);
     assert!(matches!(stopped, Err(OpenError::Run(_))), "{stopped:?}");
 }

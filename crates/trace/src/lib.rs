@@ -32,6 +32,7 @@
 mod block;
 mod error;
 mod host;
+mod joined;
 mod manifest;
 mod merge;
 mod places;
@@ -44,6 +45,7 @@ mod writer;
 pub use block::{Block, BlockHeader, Clock, HEADER_BYTES, Source, encode};
 pub use error::{OpenRunError, ReadError, WriteError};
 pub use host::Host;
+pub use joined::{JoinedHost, JoinedHosts};
 pub use manifest::{Cost, Entry, Manifest, parse_manifest};
 pub use merge::{Damage, Merge, SegmentFile, Sourced, ToClock};
 pub use places::{BlockPlace, block_places, read_from};

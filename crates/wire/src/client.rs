@@ -13,6 +13,23 @@ pub const ENCRYPTED: u8 = 2;
 /// Flag of [`Kind::ClientRequest`]: it was sent before, on a connection that ended without its response.
 pub const RETRIED: u8 = 4;
 
+/// Bits of a generator's lane that say that it is on another host than the first, where several hosts' recordings are
+/// read as one: a generator's own lanes are made of its process's number, which leaves them.
+const ON_OTHER_HOST: u32 = 3 << 30;
+const HOST_SHIFT: u32 = 24;
+
+/// The lane of a generator on another host than the first: `number` counts those of its host.
+#[must_use]
+pub fn lane_of_other_host(host: u32, number: u32) -> u32 {
+    ON_OTHER_HOST | host << HOST_SHIFT | number
+}
+
+/// The host of a generator's lane, where several hosts' recordings are read as one.
+#[must_use]
+pub fn host_of_client_lane(lane: u32) -> u32 {
+    if lane & ON_OTHER_HOST == ON_OTHER_HOST { (lane & !ON_OTHER_HOST) >> HOST_SHIFT } else { 0 }
+}
+
 /// A [`Kind::ClientConnection`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientConnection {

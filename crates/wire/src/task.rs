@@ -36,6 +36,27 @@ pub fn task_on_host(pid: u32, host: u32) -> u32 {
     if pid == 0 { 0 } else { pid ^ host << NUMBER_BITS }
 }
 
+/// The host of a task by its number, where several hosts' recordings are read as one; 0 in the recording of one host.
+#[must_use]
+pub fn host_of_task(pid: u32) -> u32 {
+    pid >> NUMBER_BITS
+}
+
+/// CPUs of a host, where several hosts' recordings are read as one; those of the next one follow.
+const MOST_CPUS: u32 = 1024;
+
+/// The lane of a CPU, or of another writer in the kernel's stead, among those of several hosts.
+#[must_use]
+pub fn lane_on_host(lane: u32, host: u32) -> u32 {
+    host * MOST_CPUS + lane % MOST_CPUS
+}
+
+/// The host of such a lane, where several hosts' recordings are read as one.
+#[must_use]
+pub fn host_of_lane(lane: u32) -> u32 {
+    lane / MOST_CPUS
+}
+
 /// The number that a task has on its own host.
 #[must_use]
 pub fn number_on_its_host(pid: u32) -> u32 {

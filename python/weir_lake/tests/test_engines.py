@@ -66,9 +66,9 @@ class Engines(unittest.TestCase):
         for engine, (same, other, seconds) in cls.verdict.items():
             print(f"{engine}: {same} answers as expected, {other} others, {seconds:.0f} s")
 
-    def sqlite(self, question):
+    def sqlite(self, question, run=None):
         """Columns and rows by `weir sql`."""
-        command = [os.environ["WEIR"], "sql", self.run_folder, question, "--json"]
+        command = [os.environ["WEIR"], "sql", run or self.run_folder, question, "--json"]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         rows = json.loads(done.stdout)
         return (list(rows[0]) if rows else None), [tuple(row.values()) for row in rows]
@@ -103,6 +103,34 @@ class Engines(unittest.TestCase):
                 self.assertEqual((one, True), (answer.rows[0][1], one > 100))
                 with self.assertRaisesRegex(weir_lake.LakeError, "2 runs fit"):
                     lake.ask("where-time-goes")
+
+    def test_a_run_of_several_hosts_is_asked_as_one(self):
+        folder = pathlib.Path(self.folder.name)
+        run, lake_folder = folder / "joined", folder / "joined-lake"
+        shutil.copytree(RECORDED, run)
+        hosts = [{"name": "web", "clock_error_ns": 0}, {"name": "store", "clock_error_ns": 5}]
+        (run / "joined.json").write_text(json.dumps({"hosts": hosts, "warnings": []}), encoding="utf-8")
+        command = [os.environ["WEIR_PARQUET"], run, lake_folder, "--name", "shop"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        asked = [one.sql for one in weir_lake.questions().values()][:6] + [
+            "SELECT host_name, count(*) AS events FROM events GROUP BY host_name",
+            "SELECT host_name, events, lost, clock_error_ns FROM run",
+            "SELECT host_name, class, count(*) AS objects, sum(used_ns) AS used_ns FROM objects GROUP BY host_name, class",
+        ]
+        for engine in self.engines:
+            lake = weir_lake.open(lake_folder, engine=engine)
+            self.assertEqual([one.host for one in lake.runs()], ["store", "unknown", "web"])
+            for question in asked:
+                with self.subTest(engine=engine, question=question):
+                    _, rows = self.sqlite(question, run)
+                    answer = lake.ask_sql(question, run="shop", host="*")
+                    self.assertEqual(comparable(answer.rows), comparable(rows))
+                    self.assertTrue(rows)
+            # Each host's rows lie in its own partition.
+            answer = lake.sql("SELECT host, host_name, count(*) AS tasks FROM tasks GROUP BY host, host_name")
+            self.assertEqual([row[:2] for row in answer.rows], [("web", "web")])
+            with self.assertRaisesRegex(weir_lake.LakeError, "3 runs fit"):
+                lake.ask("where-time-goes")
 
     @unittest.skipUnless(os.environ.get("LAKE_RUNS"), "LAKE_RUNS is not set")
     def test_many_runs_of_many_hosts_are_answered_without_a_change(self):

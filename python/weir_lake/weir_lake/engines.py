@@ -17,8 +17,8 @@ class Engine(abc.ABC):
         """Shows a table of all runs, with the columns host, day and run."""
 
     @abc.abstractmethod
-    def view_of_run(self, table: str, folder: pathlib.Path) -> None:
-        """Shows a table of one run, whose files lie in this folder, without those columns."""
+    def view_of_run(self, table: str, folders: list[pathlib.Path]) -> None:
+        """Shows a table of one run, whose files lie in these folders, one for each host, without those columns."""
 
     @abc.abstractmethod
     def ask(self, question: str) -> tuple[list[str], list[tuple]]:
@@ -63,10 +63,10 @@ class DuckDb(Engine):
             f"SELECT * FROM read_parquet({files}, hive_partitioning = true, hive_types = {types})"
         )
 
-    def view_of_run(self, table: str, folder: pathlib.Path) -> None:
-        files = _quoted(folder / "*.parquet")
+    def view_of_run(self, table: str, folders: list[pathlib.Path]) -> None:
+        files = ", ".join(_quoted(folder / "*.parquet") for folder in folders)
         self._connection.execute(
-            f"CREATE OR REPLACE VIEW {table} AS SELECT * FROM read_parquet({files}, hive_partitioning = false)"
+            f"CREATE OR REPLACE VIEW {table} AS SELECT * FROM read_parquet([{files}], hive_partitioning = false)"
         )
 
     def ask(self, question: str) -> tuple[list[str], list[tuple]]:
@@ -94,8 +94,18 @@ class DataFusion(Engine):
 
         self._register(table, folder, [(name, pyarrow.string()) for name in PARTITIONS])
 
-    def view_of_run(self, table: str, folder: pathlib.Path) -> None:
-        self._register(table, folder, [])
+    def view_of_run(self, table: str, folders: list[pathlib.Path]) -> None:
+        if len(folders) == 1:
+            self._register(table, folders[0], [])
+            return
+        # A table has one folder here: those of several hosts are put together by a view.
+        hosts = [f"{table}_of_host_{number}" for number in range(len(folders))]
+        for name, folder in zip(hosts, folders, strict=True):
+            self._register(name, folder, [])
+        if self._context.table_exist(table):
+            self._context.deregister_table(table)
+        all_hosts = " UNION ALL ".join(f"SELECT * FROM {name}" for name in hosts)
+        self._context.sql(f"CREATE VIEW {table} AS {all_hosts}")
 
     def ask(self, question: str) -> tuple[list[str], list[tuple]]:
         answer = self._context.sql(question)
@@ -131,10 +141,14 @@ class Spark(Engine):
     def view(self, table: str, folder: pathlib.Path) -> None:
         self._session.read.parquet(str(folder)).createOrReplaceTempView(table)
 
-    def view_of_run(self, table: str, folder: pathlib.Path) -> None:
-        # The files themselves: of a folder Spark would take the partitions for columns.
-        files = [str(path) for path in sorted(folder.glob("*.parquet"))]
-        self._session.read.option("basePath", str(folder)).parquet(*files).createOrReplaceTempView(table)
+    def view_of_run(self, table: str, folders: list[pathlib.Path]) -> None:
+        whole = None
+        for folder in folders:
+            # The files themselves: of a folder Spark would take the partitions for columns.
+            files = [str(path) for path in sorted(folder.glob("*.parquet"))]
+            of_host = self._session.read.option("basePath", str(folder)).parquet(*files)
+            whole = of_host if whole is None else whole.unionByName(of_host)
+        whole.createOrReplaceTempView(table)
 
     def ask(self, question: str) -> tuple[list[str], list[tuple]]:
         answer = self._session.sql(question)

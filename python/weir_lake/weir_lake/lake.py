@@ -73,7 +73,7 @@ class Lake:
         self.folder = folder
         self.tables = tables
         self._engine = engine
-        self._viewed: RunName | None | str = "none yet"
+        self._viewed: list[RunName] | None | str = "none yet"
 
     def runs(self) -> list[RunName]:
         """The runs of the data set, in the order of host, day and name."""
@@ -93,29 +93,37 @@ class Lake:
         return Answer(*self._engine.ask(question))
 
     def ask(self, name: str, run: str | None = None, host: str | None = None, day: str | None = None) -> Answer:
-        """Asks a saved question to one run; of several, `run`, `host` and `day` choose it."""
+        """Asks a saved question to one run; of several, `run`, `host` and `day` choose it, as in `ask_sql`."""
         known = questions()
         if name not in known:
             raise LakeError(f"there is no saved question {name!r}; they are {', '.join(known)}")
         return self.ask_sql(known[name].sql, run=run, host=host, day=day)
 
     def ask_sql(self, question: str, run: str | None = None, host: str | None = None, day: str | None = None) -> Answer:
-        """Asks one run a question that says nothing of runs, as `weir sql` does."""
-        asked = {"host": host, "day": day, "run": run}
+        """Asks one run a question that says nothing of runs, as `weir sql` does.
+
+        A run of several hosts, recorded together, is asked as one with `host="*"`: its tables have the rows of all hosts,
+        and say in `host_name` of which each is.
+        """
+        is_of_all_hosts = host == "*"
+        asked = {"host": None if is_of_all_hosts else host, "day": day, "run": run}
         fitting = [one for one in self.runs() if all(value in (None, getattr(one, key)) for key, value in asked.items())]
-        if len(fitting) != 1:
+        is_one = len({(one.day, one.run) for one in fitting}) == 1 and (is_of_all_hosts or len(fitting) == 1)
+        if not is_one:
             some = "; ".join(f"{one.host} {one.day} {one.run}" for one in fitting[:5]) or "none"
-            raise LakeError(f"{len(fitting)} runs fit ({some}); choose one by run, host and day, or ask all by sql()")
-        self._view(fitting[0])
+            remedy = "choose one by run, host and day (host='*' for hosts that were recorded together), or ask all by sql()"
+            raise LakeError(f"{len(fitting)} runs fit ({some}); {remedy}")
+        self._view(fitting)
         return Answer(*self._engine.ask(question))
 
-    def _view(self, run: RunName | None) -> None:
-        if self._viewed == run:
+    def _view(self, hosts: list[RunName] | None) -> None:
+        """Shows one run, of one host or of several, or all runs."""
+        if self._viewed == hosts:
             return
-        within = self._folders()[run] if run is not None else None
+        folders = self._folders()
         for table in self.tables:
-            if within is not None:
-                self._engine.view_of_run(table, self.folder / table / within)
+            if hosts is not None:
+                self._engine.view_of_run(table, [self.folder / table / folders[one] for one in hosts])
             else:
                 self._engine.view(table, self.folder / table)
-        self._viewed = run
+        self._viewed = hosts

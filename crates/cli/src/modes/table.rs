@@ -405,11 +405,15 @@ pub(super) const COMMANDS: &[Usage] = &[
             },
         ],
     },
-    Usage { path: &["view"], options: &[&["run", "decisions", "port"]], modes: &[] },
-    Usage { path: &["sql"], options: &[&["run", "question", "saved", "list", "tables", "json", "csv"]], modes: &[] },
+    Usage { path: &["view"], options: &[&["run", "decisions", "objects", "port"]], modes: &[] },
+    Usage {
+        path: &["sql"],
+        options: &[&["run", "question", "others", "objects", "saved", "list", "tables", "json", "csv"]],
+        modes: &[],
+    },
     Usage {
         path: &["export"],
-        options: &[&["run", "csv", "tables", "perfetto", "chrome", "ctf", "pprof", "parquet"]],
+        options: &[&["run", "others", "csv", "tables", "objects", "perfetto", "chrome", "ctf", "pprof", "parquet"]],
         modes: &[],
     },
     Usage { path: &["objects"], options: &[&["run", "objects", "only", "table", "json"]], modes: &[] },

@@ -3,6 +3,7 @@
 
 mod text;
 
+use crate::{joined_hosts, object_rules};
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,9 +12,6 @@ use weir_terminal::output;
 use weir_trace::{Damage, RunReader, Sourced};
 use weir_wire::Kind;
 use weir_wire::client::ClientRequest;
-
-/// Bytes that a table of a user may have.
-const TABLE_BYTES_MAX: u64 = 1 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,13 +31,13 @@ An interaction is a request, its acceptance, its finish and perhaps a wait
 docs/reference/objects.md says how rules are written and what is calculated.
 
 Exit status: 0 if all was read, 1 if the run cannot be read, 2 for wrong usage
-or a mistake in the rules.";
+or a mistake in the rules, 130 if it was stopped.";
 
 /// List a run's objects, and what each did for which transactions
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The run directory
+    /// The run directory, or that of the runs of several hosts, which are listed together
     #[arg(value_name = "RUN", required_unless_present = "table")]
     run: Option<PathBuf>,
 
@@ -66,31 +64,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::print(OURS)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let mut table = Table::ours();
-    if let Some(path) = &args.objects
-        && let Err(words) = extend(&mut table, path)
-    {
-        eprintln!("{words}");
-        return Ok(ExitCode::from(2));
-    }
+    let table = match object_rules::with("objects", args.objects.as_deref()) {
+        Ok(table) => table,
+        Err(words) => {
+            eprintln!("{words}");
+            return Ok(ExitCode::from(2));
+        }
+    };
     if let Some(unknown) = unknown(&table, &args.only) {
         eprintln!("weir objects: {unknown}");
         return Ok(ExitCode::from(2));
     }
-    let (report, damage) = read(run, table)?;
+    let Some(one) = joined_hosts::one("objects", run, &[])? else { return Ok(ExitCode::from(130)) };
+    let (report, damage) = read(&one.directory, table)?;
     let report = only(report, &args.only);
     output::print(&if args.json { json(&report, &damage)? } else { text::text(run, &report, &damage) })?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Adds the rules of a file; the mistakes as FILE:LINE:COLUMN: what is wrong; what would be right.
-fn extend(table: &mut Table, path: &Path) -> Result<(), String> {
-    let text = weir_terminal::text_file::read(path, TABLE_BYTES_MAX)
-        .map_err(|error| format!("weir objects: {}: {error}; give a file with rules", path.display()))?;
-    table.extend(&text).map_err(|mistakes| {
-        let lines = mistakes.iter().map(|mistake| format!("{}:{mistake}", path.display()));
-        lines.collect::<Vec<_>>().join("\n")
-    })
 }
 
 /// A name or pattern that no interaction has, in words.

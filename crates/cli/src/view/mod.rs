@@ -2,6 +2,7 @@
 
 mod server;
 
+use crate::object_rules;
 use server::Site;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,6 +23,8 @@ Examples:
       always at the same port
   weir view --decisions log.jsonl runs/a
       with what the rules of `weir serve --decisions log.jsonl` decided
+  weir view --objects mine.toml runs/a
+      objects by rules of your own in the chart of objects
   weir view runs/web runs/store
       two hosts, recorded at the same time: their lanes on one clock
   ssh -L 8090:127.0.0.1:8090 host weir view --port 8090 runs/a
@@ -48,6 +51,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     decisions: Option<PathBuf>,
 
+    /// More rules for the chart of objects, as `weir objects --objects` takes them
+    #[arg(long, value_name = "FILE")]
+    objects: Option<PathBuf>,
+
     /// The port on 127.0.0.1 [default: any free one]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
@@ -61,6 +68,13 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Serves the page until a signal says stop.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = weir_terminal::stop::Stop::on_signals()?;
+    let rules = match object_rules::with("view", args.objects.as_deref()) {
+        Ok(rules) => rules,
+        Err(words) => {
+            eprintln!("{words}");
+            return Ok(ExitCode::from(2));
+        }
+    };
     let runs = weir_explain::runs_of(&args.run)?;
     if let (Some(log), Some(run)) = (&args.decisions, runs.first()) {
         weir_explain::decisions::put(run, log)?.iter().for_each(|note| eprintln!("weir view: {note}"));
@@ -73,7 +87,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let misses_arrivals = |rung: &str| BoundarySource::of_name(rung).is_some_and(BoundarySource::misses_arrivals);
     let Some(shown) = Shown::of(&runs, &mut go_on)? else { return Ok(ExitCode::from(130)) };
     let tiles = match RunTiles::open(&shown.run, misses_arrivals, &mut go_on) {
-        Ok(tiles) => tiles,
+        Ok(tiles) => tiles.with_rules(rules),
         Err(OpenError::Stopped) => return Ok(ExitCode::from(130)),
         Err(error) => return Err(error.into()),
     };

@@ -67,6 +67,39 @@ fn questions_that_cannot_be_answered_end_with_two_and_a_run_that_is_none_with_on
 }
 
 #[test]
+fn objects_are_asked_by_the_users_own_rules() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = recorded(folder.path());
+    let file = folder.path().join("mine.toml");
+    let path = file.to_str().expect("a readable path");
+    let rules = "[[interaction]]\nname = \"sleep\"\npattern = \"detached\"\nby = \"object\"\n\n[[rule]]\nevent = \"sched_switch\"\n\
+                 when = \"prev_pid != 0 && prev_state != 0\"\ndo = \"accept\"\ninteraction = \"sleep\"\n\
+                 requester = \"task:prev_pid\"\nobject = \"bed:prev_pid\"\n";
+    fs::write(&file, rules).expect("a file");
+    let beds = "SELECT count(*) AS beds FROM objects WHERE class = 'bed'";
+    let none = text(&asked(&run, &["--csv", beds]));
+    let some = text(&asked(&run, &["--csv", "--objects", path, beds]));
+    assert_eq!(none, "beds\n0\n");
+    assert!(some.lines().nth(1).and_then(|beds| beds.parse::<u32>().ok()).is_some_and(|beds| beds > 1), "{some}");
+    // An export by these rules has them, too.
+    let csv = folder.path().join("csv");
+    let (csv, run) = (csv.to_str().expect("a path"), run.to_str().expect("a path"));
+    let output = weir().args(["export", run, "--csv", csv, "--table", "objects", "--objects", path]).output();
+    assert!(output.expect("it runs").status.success());
+    assert!(fs::read_to_string(format!("{csv}/objects.csv")).expect("the table").contains(",bed,"));
+    fs::write(&file, rules.replace("\"accept\"", "\"lie\"")).expect("a file");
+    for command in [&["sql", run, beds][..], &["export", run, "--csv", csv], &["view", run]] {
+        let output = weir().args(command).args(["--objects", path]).output().expect("it runs");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(
+            (output.status.code(), told.starts_with(&format!("{path}:9:6: \"lie\""))),
+            (Some(2), true),
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn the_tables_say_what_the_report_says() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = recorded(folder.path());

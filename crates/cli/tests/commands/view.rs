@@ -43,7 +43,12 @@ struct Viewing {
 
 impl Viewing {
     fn of(run: &Path) -> Self {
-        let mut child = weir().arg("view").arg(run).stdout(Stdio::piped()).spawn().expect("the command starts");
+        Self::with(run, &[])
+    }
+
+    fn with(run: &Path, options: &[&str]) -> Self {
+        let mut child =
+            weir().arg("view").arg(run).args(options).stdout(Stdio::piped()).spawn().expect("the command starts");
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         stdout.read_line(&mut line).expect("a line");
@@ -346,6 +351,34 @@ fn what_is_kept_of_a_run_is_used_again() {
     std::fs::write(&marker, "").expect("a file is written");
     drop(Viewing::of(run));
     assert!(marker.exists(), "the second view made it anew");
+}
+
+/// The users' own rules hold in the chart, and what is kept of the run is not touched by them.
+#[test]
+fn objects_are_charted_by_the_users_own_rules() {
+    let folder = TempDir::new().expect("a directory");
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../timeline/tests/golden/nginx_keep_alive");
+    let run = folder.path().join("run");
+    std::fs::create_dir_all(run.join("segments")).expect("a directory");
+    for entry in std::fs::read_dir(from.join("segments")).expect("segments").flatten() {
+        std::fs::copy(entry.path(), run.join("segments").join(entry.file_name())).expect("a copy");
+    }
+    std::fs::copy(from.join("manifest.jsonl"), run.join("manifest.jsonl")).expect("a copy");
+    let file = folder.path().join("mine.toml");
+    let rules = "[[interaction]]\nname = \"sleep\"\npattern = \"detached\"\nby = \"object\"\n[[rule]]\n\
+                 event = \"sched_switch\"\nwhen = \"prev_pid != 0 && prev_state != 0\"\ndo = \"accept\"\n\
+                 interaction = \"sleep\"\nrequester = \"task:prev_pid\"\nobject = \"bed:prev_pid\"\n";
+    std::fs::write(&file, rules).expect("a file");
+    let choice = |options: &[&str]| {
+        let viewing = Viewing::with(&run, options);
+        let host = format!("127.0.0.1:{}", viewing.port());
+        viewing.get(&format!("{}objects.json", viewing.path()), &host)
+    };
+    let ours = choice(&[]);
+    let mine = choice(&["--objects", file.to_str().expect("a readable path")]);
+    assert!(ours.starts_with("HTTP/1.1 200") && ours.contains("\"conversation\""), "{ours}");
+    assert!(!ours.contains("\"bed\"") && mine.contains("\"bed\"") && mine.contains("\"conversation\""), "{mine}");
+    assert!(!choice(&[]).contains("\"bed\""), "the rules of one view hold in the next one");
 }
 
 /// What the rules of our own server decide while it is recorded is marked on the time line, and stands in the report.

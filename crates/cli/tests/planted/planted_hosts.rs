@@ -216,6 +216,7 @@ fn a_store_on_another_host() {
         let network = causes.iter().find(|cause| cause["part"] == "wait_network").expect("the network");
         assert_eq!(network.pointer("/who/0/0").and_then(Value::as_str), Some(way.as_str()), "{}", said(&report));
     }
+    asked_in_sql(&web, &folder.path().join("store-0"));
     // From the servers' side there is one request at the web server for each, and what the store does is part of it.
     let output = support::output(&[
         "explain",
@@ -230,6 +231,56 @@ fn a_store_on_another_host() {
     assert_eq!(names, [":8300"], "{}", said(&report));
     assert!(report.pointer("/exchanges/inner_requests").and_then(Value::as_u64) > Some(10), "{}", report["exchanges"]);
     assert_eq!(first(&report).0, "wait_timer", "{}", said(&report));
+}
+
+/// Questions to both hosts: each row says of which it is, and what the store did is on the common clock.
+fn asked_in_sql(web: &Path, store: &Path) {
+    let rows = |arguments: &[&str], question: &str| -> Vec<Value> {
+        let web = web.to_str().expect("a readable path");
+        let output = support::output(&[&["sql", "--json", web], arguments, &[question]].concat());
+        assert!(output.status.success(), "{question}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("rows")
+    };
+    let both = ["--with", store.to_str().expect("a readable path")];
+    let hosts = "SELECT host_name, events, clock_error_ns FROM run ORDER BY clock_error_ns";
+    let hosts = rows(&both, hosts);
+    let name = |at: usize| hosts[at]["host_name"].as_str().expect("a name");
+    assert_eq!((hosts.len(), name(0), name(1)), (2, "web", "store-0"), "{hosts:?}");
+    assert!(hosts[1]["clock_error_ns"].as_f64().is_some_and(|ns| ns > 0.0 && ns < 2.0 * DELAY_NS), "{hosts:?}");
+    let tasks =
+        rows(&both, "SELECT DISTINCT host_name, process FROM tasks WHERE traced = 1 AND process LIKE '%-server%'");
+    let of = |host: &str, process: &str| {
+        let is_it =
+            |row: &&Value| row["host_name"] == host && row["process"].as_str().is_some_and(|own| own.contains(process));
+        assert!(tasks.iter().any(|row| is_it(&row)), "{process} on {host}: {tasks:?}");
+    };
+    of("web", "web-server");
+    of("store-0", "store-server");
+    // What a request waits for at the store is a part of it on the store, within the request's time.
+    let parts = rows(
+        &both,
+        "SELECT parts.host_name, count(*) AS parts, min(parts.at_ns - requests.at_ns) AS first_ns,
+                max(parts.at_ns + parts.duration_ns - requests.at_ns - requests.response_ns) AS late_ns
+         FROM parts JOIN requests ON requests.id = request_id WHERE part = 'wait_timer' AND requests.host_name = 'web'
+         GROUP BY 1",
+    );
+    let store = parts.iter().find(|row| row["host_name"] == "store-0").expect("parts at the store");
+    assert!(store["parts"].as_i64() > Some(5), "{parts:?}");
+    assert!(store["first_ns"].as_i64() >= Some(0) && store["late_ns"].as_i64() <= Some(0), "{parts:?}");
+    // Asked again it is joined no more, and alone it is one host.
+    let joined = || {
+        fs::read_dir(web.join("derived"))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| {
+                entry.file_name().to_str().filter(|name| name.starts_with("joined-")).map(str::to_owned)
+            })
+            .collect::<Vec<_>>()
+    };
+    let before = joined();
+    assert_eq!((rows(&both, "SELECT 1 AS one").len(), before.len(), joined() == before), (1, 1, true), "{before:?}");
+    assert_eq!(rows(&[], "SELECT DISTINCT host_name FROM events").len(), 1);
 }
 
 /// The client is `weir load` on another host than the server: its requests are found at the server by byte position.

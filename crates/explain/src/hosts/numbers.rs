@@ -5,16 +5,14 @@ use super::clock::HostClock;
 use std::collections::HashMap;
 use std::rc::Rc;
 use weir_wire::asked::Question;
-use weir_wire::client::{ClientConnection, ClientRequest};
+use weir_wire::client::{ClientConnection, ClientRequest, lane_of_other_host};
 use weir_wire::quic::Quic;
 use weir_wire::socket::{SocketOpen, namespace_on_host};
-use weir_wire::task::task_on_host;
+use weir_wire::task::{lane_on_host, task_on_host};
 use weir_wire::trace_context::{TRACE, TraceOf};
 use weir_wire::watched::{NAMED_DEVICE, NAMED_FILE, NAMED_INTERRUPT, NAMED_TASK};
 use weir_wire::{Kind, MAX_SLOTS, Record, Slot, text_from_slots, text_slots};
 
-/// CPUs of a host; those of the next one follow.
-const MOST_CPUS: u32 = 1024;
 /// Lanes of generators on other hosts than the first; more are damage.
 const MOST_LANES: usize = 1 << 12;
 /// Numbers of sockets that were made of addresses in memory, where the kernel gave none: they have this bit.
@@ -94,7 +92,7 @@ impl Numbers {
     }
 
     fn cpu(&self, lane: u32) -> u32 {
-        self.host * MOST_CPUS + lane % MOST_CPUS
+        lane_on_host(lane, self.host)
     }
 
     /// Two tasks in the halves of an operand.
@@ -206,8 +204,7 @@ impl Numbers {
         if let Some(known) = self.lanes.get(&lane) {
             return Some(*known);
         }
-        // A generator's own lanes are made of its process's number, which leaves the upper bits.
-        let fresh = 3 << 30 | self.host << 24 | next as u32;
+        let fresh = lane_of_other_host(self.host, next as u32);
         (next < MOST_LANES).then(|| *self.lanes.entry(lane).or_insert(fresh))
     }
 }
@@ -217,7 +214,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use weir_wire::socket::{MOST_HOSTS, same_host};
-    use weir_wire::task::{Switch, number_on_its_host};
+    use weir_wire::task::{Switch, host_of_lane, host_of_task, number_on_its_host};
 
     fn numbers(host: u32) -> Numbers {
         let first = 1 + host * 1_000;
@@ -231,7 +228,7 @@ mod tests {
         let (told, _) = other.apply(&switch.write(9, 3), &[]).expect("told");
         let read = Switch::read(&told).expect("a switch");
         assert_eq!((read.prev, number_on_its_host(read.next), read.next == 4_711), (0, 4_711, false));
-        assert_eq!((read.prev_state, read.syscall, read.descriptor, told.lane), (1, 232, 7, 2 * MOST_CPUS + 3));
+        assert_eq!((read.prev_state, read.syscall, read.descriptor, host_of_lane(told.lane)), (1, 232, 7, 2));
         let a = 4_711 | 4_700 << 32;
         let name = Record { kind: Kind::TaskName as u16, slots: 1, a, ..Record::default() };
         let (told, slots) = other.apply(&name, &text_slots("nginx")).expect("told");
@@ -259,6 +256,7 @@ mod tests {
             prop_assert!(!same_host(namespace_on_host(netns, one), namespace_on_host(netns, two)));
             prop_assert!(same_host(namespace_on_host(netns, one), namespace_on_host(netns ^ 1, one)));
             prop_assert_eq!((task_on_host(pid, 0), namespace_on_host(netns, 0)), (pid, netns));
+            prop_assert_eq!((host_of_task(a.tasks(u64::from(pid)) as u32), host_of_lane(b.cpu(pid))), (one, two));
         }
 
         #[test]

@@ -15,6 +15,9 @@ Unlike the first one this reads the whole run, and then looks at each task's who
   begins a transaction. A task that a job makes by fork belongs to that job's transaction until it ends.
   U (steps 7 to 9): a CPU's time is divided by whose work it was; a disk's time is that of the work at its request.
   Q (equation 2): A less R, for the work at A (CPUs) or of the job itself (servers).
+  Streams of HTTP/2: R when a task takes the first head of a stream that waits for none, A when the first head of the
+  answer is given after that, F when the answer's last byte is given; one that is given up has its A, if it has none, and
+  its F then. All of it is of the job at which the task that took the head was.
   Semi-busy-waiting: wake-ups between a server's F and its next A that were followed by another wake-up, and in between
   by no taking, sending or hearing.
 """
@@ -32,7 +35,7 @@ SLOT = struct.Struct("<QHBBIQQ")
 M32 = 0xFFFFFFFF
 FOREVER = 1 << 63
 TASK_NAME, WINDOW, SWITCH, WAKING, FORK, EXIT = 0x0003, 0x0008, 0x0101, 0x0102, 0x0103, 0x0105
-NAMED, DISK = 0x0106, 0x0107
+NAMED, DISK, FRAME = 0x0106, 0x0107, 0x0208
 READY, RECV, SEND, STATE, OPEN, PEER = 0x0201, 0x0202, 0x0203, 0x0204, 0x0205, 0x0207
 CONNECTION, REQUEST = 0x0301, 0x0302
 
@@ -127,6 +130,7 @@ class Run:
         self.names, self.lives, self.ends, self.by_addresses = {}, {}, {}, {}
         self.running, self.jobs, self.disks, self.forks = {}, [], [], {}
         self.clients, self.devices, self.gone = {}, {}, []
+        self.heads, self.answers, self.streams = {}, {}, []  # (R, A, F or None, job) of each stream
         for record in run_records(run):
             self.read(*record)
 
@@ -162,6 +166,8 @@ class Run:
                 job.finished = job.over = time
         elif kind == DISK:
             self.disks.append((low, time - (b & (1 << 40) - 1), time, high))
+        elif kind == FRAME:
+            self.frame(time, (flags >> 5 & 1, a), flags & 0xF, flags & 0x10, flags & 0x40, self.running.get(lane))
         elif kind == WINDOW and flags & 1:
             self.pause(time)
         elif READY <= kind <= OPEN or kind == PEER:
@@ -207,7 +213,22 @@ class Run:
             self.life(child).touch(time, made)
             self.life(child).wakes.append((time, "accept"))
 
+    def frame(self, time, stream, kind, given, more, task):
+        if kind == 1 and not given and not more:
+            if stream not in self.heads:
+                self.heads[stream] = (time, self.life(task).job() if task else None)
+        elif kind == 1 and not more or kind == 3 and not more:
+            if stream in self.heads:
+                asked, job = self.heads.pop(stream)
+                # An answer on a stream that was not finished: the one before is left out, but it was waited for.
+                self.streams.append([asked, time, None, job])
+                self.answers[stream] = self.streams[-1]
+        if stream in self.answers and (kind == 3 and not more or kind == 12):
+            self.answers.pop(stream)[2] = time
+
     def pause(self, time):
+        self.heads.clear()
+        self.answers.clear()
         for job in self.jobs:
             if job.over is None:
                 job.over = time
@@ -390,6 +411,10 @@ def measures(run):
     for pid, begin, end, device in run.disks:
         life = run.lives.get(pid)
         used[class_of(owner_at(life, begin) if life and pid else None), "disk", run.devices.get(device, str(device))] += end - begin
+    for asked, answered, finished, job in run.streams:
+        of = class_of(job.root if job else None)
+        waited[of, "stream"] += answered - asked
+        used[of, "stream"] += finished - answered if finished is not None else 0
     for job in run.jobs:
         conversation = "fork" if job.forked else "conversation"
         if job.finished is not None:
@@ -451,6 +476,10 @@ def told(report):
         all_["response", one["name"]] = one["response_ns"]
         for use in one["uses"]:
             key = one["name"], use["interaction"], use["name"]
+            if use["interaction"] == "stream":
+                # Streams are many: the figures of all of a class are compared.
+                all_["used", one["name"], "stream"] += use["used_ns"] or 0
+                all_["waited", one["name"], "stream"] += use["waited_ns"] or 0
             if use["interaction"] in ("cpu", "disk", "conversation", "fork"):
                 all_["used", *key] += use["used_ns"] or 0
             if use["interaction"] in ("cpu", "conversation"):

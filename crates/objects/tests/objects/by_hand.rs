@@ -2,6 +2,7 @@
 
 use weir_objects::{ClassReport, Framework, Report, Table};
 use weir_wire::socket::{ACCEPTED, SocketOpen};
+use weir_wire::stream::{StreamFrame, frame_type};
 use weir_wire::task::{NO_SYSCALL, Switch};
 use weir_wire::{Kind, Record, text_slots};
 
@@ -129,6 +130,50 @@ fn an_answer_in_pieces_is_one() {
     assert_eq!((report.classes[1].finished, report.classes[1].response_ns), (2, 400 + 200));
     assert_eq!(of(&report.classes[1], "cpu", &["front"]), (400 + 100, 0));
     assert_eq!(of(&report.classes[0], "cpu", &["front"]), (100 + 200 + 200, 0));
+}
+
+/// Two streams of a connection overlap, and a third one is given up before its answer.
+#[test]
+fn streams_of_one_connection_are_objects_of_their_own() {
+    let mut world = World::new(Table::ours());
+    let frame = |world: &mut World, time_ns: u64, stream: u32, kind: u8, sent: bool| {
+        let flow = weir_wire::stream::Flow::Socket(CLIENT);
+        let (more, older, position, length, frame_flags) = (false, false, 0, 9, 0);
+        let told = StreamFrame { flow, stream, kind, sent, more, older, position, length, frame_flags };
+        world.framework.push(&told.write(time_ns, 0), &[], None);
+    };
+    world.switch(1000, 0, 0, FRONT);
+    world.socket(1100, Kind::SocketRecv, 0, CLIENT);
+    frame(&mut world, 1110, 1, frame_type::HEADERS, false);
+    frame(&mut world, 1120, 3, frame_type::HEADERS, false);
+    frame(&mut world, 1130, 5, frame_type::HEADERS, false);
+    frame(&mut world, 1200, 5, frame_type::RST_STREAM, false);
+    frame(&mut world, 1300, 3, frame_type::HEADERS, true);
+    frame(&mut world, 1310, 3, frame_type::DATA, true);
+    frame(&mut world, 1400, 1, frame_type::HEADERS, true);
+    // The trailers of an answer are no second answer.
+    frame(&mut world, 1450, 1, frame_type::HEADERS, true);
+    frame(&mut world, 1500, 1, frame_type::STREAM_END, true);
+    world.socket(1600, Kind::SocketSend, 0, CLIENT);
+    frame(&mut world, 1700, 3, frame_type::STREAM_END, true);
+    // Of a stream that began before the recording nothing is known.
+    frame(&mut world, 1800, 7, frame_type::STREAM_END, true);
+    world.switch(2000, 0, FRONT, 0);
+    let report = world.report();
+    let class = &report.classes[1];
+    assert_eq!((class.finished, class.response_ns), (1, 500));
+    // Finish less accept, also beyond the transaction's own end; accept less request.
+    let (busy, waited) = ((1500 - 1400) + (1700 - 1300), (1400 - 1110) + (1300 - 1120) + (1200 - 1130));
+    assert_eq!(of(class, "stream", &["front"]), (busy, waited));
+    let own: Vec<_> = report.objects.iter().filter(|one| one.interaction == "stream").collect();
+    let told = |name: &str| {
+        let one = own.iter().find(|one| one.name == name).expect("the stream");
+        (one.accepts, one.used_ns, one.waited_ns)
+    };
+    assert_eq!(told("1 of connection 1"), (1, Some(100), Some(290)));
+    assert_eq!(told("3 of connection 1"), (1, Some(400), Some(180)));
+    assert_eq!((told("5 of connection 1"), own.len()), ((1, Some(0), Some(70)), 3));
+    assert_eq!(report.counts.finishes_unaccepted, 0);
 }
 
 /// The phases of the paper's Fig. 9: one ends where the next begins, and calls lie within them.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use weir_testkit::seeded::Choice;
 use weir_trace::{Limits, Run, Source, StreamWriter};
 use weir_wire::socket::{OLDER, SocketOpen};
+use weir_wire::stream::{Flow, StreamFrame};
 use weir_wire::task::{NO_SYSCALL, Switch};
 use weir_wire::{Kind, Record, Slot, text_slots};
 
@@ -88,7 +89,8 @@ impl World {
         let lane = self.below(CPUS);
         match self.below(100) {
             0..30 => self.switch(lane),
-            30..50 => {
+            30..36 => self.frame(lane),
+            36..50 => {
                 let (waker, woken) = (self.running[lane as usize], 1 + self.below(TASKS));
                 self.push(Kind::Waking, 0, lane, (pair(waker, woken), 0), &[]);
             }
@@ -121,6 +123,17 @@ impl World {
         let record = switch.write(0, lane);
         self.push(Kind::Switch, 0, lane, (record.a, record.b), &[]);
         self.running[lane as usize] = next;
+    }
+
+    /// Any frame on any of a few streams, in the clear or through TLS.
+    fn frame(&mut self, lane: u32) {
+        let (stream, kind) = (1 + 2 * self.below(3), [0, 1, 1, 1, 3, 12][self.below(6) as usize]);
+        let flow = if self.below(3) == 0 { Flow::Tls(1) } else { Flow::Socket(1 + self.below(2)) };
+        let (more, sent) = (self.below(8) == 0, kind == 12 || self.below(2) == 0);
+        let frame =
+            StreamFrame { flow, stream, kind, sent, more, older: false, position: 0, length: 9, frame_flags: 0 };
+        let record = frame.write(0, lane);
+        self.push(Kind::StreamFrame, record.flags, lane, (record.a, record.b), &[]);
     }
 
     fn socket(&mut self, lane: u32) {
