@@ -1,7 +1,7 @@
 //! A copy of a run's servers with other workers, alone: what a prediction is held to.
 
 use super::copy::Copies;
-use super::{front, refuse_what_cannot_be_copied, target, words_for_a_copy};
+use super::whole::{front, refuse_what_cannot_be_copied, target, words_for_a_copy};
 use crate::finding::Setting;
 use crate::rules::Case;
 use crate::servers::{Kind, Server};
