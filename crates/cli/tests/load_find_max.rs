@@ -134,7 +134,7 @@ fn the_user_gets_what_is_known() {
 fn what_makes_no_sense_is_refused() {
     for (arguments, wanted) in [
         (&["--find-max", "--rate", "5"][..], "cannot be used with"),
-        (&["--slo", "p99"], "an objective is"),
+        (&["--slo", "p99"], "write 'p99<50ms'"),
         (&["--find-max", "--slo", "p99<1"], "a time with its unit"),
         (&["--find-max", "-d", "1s"], "too few for trials"),
         (&["--find-max", "--pipeline", "4"], "a search (--find-max) sets its rates"),

@@ -202,12 +202,23 @@ impl Drop for Hogs {
     }
 }
 
+/// From here on this thread and those that it starts share CPUs with others: with real-time priority, which the program
+/// has, the server would wait behind the hogs as the generator does.
+fn share_cpus() {
+    // SAFETY: `parameters` outlives the call, which is for the calling thread.
+    unsafe {
+        let parameters: libc::sched_param = std::mem::zeroed();
+        assert_eq!(libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters), 0);
+    }
+}
+
 #[test]
 fn a_generator_that_shares_its_cpu_is_at_fault() {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     if weir_testkit::require::or_skip(cpus >= 2, "the server needs a CPU that the generator has not").is_none() {
         return;
     }
+    share_cpus();
     let server = Server::answering(OK);
     // In the open loop it is late, and in both the answers lie unread.
     for schedule in [Schedule::Fixed { rate_per_s: 300.0 }, Schedule::Closed] {
