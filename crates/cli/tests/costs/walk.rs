@@ -133,10 +133,17 @@ fn a_kernel_event_passes_the_modules_of_the_collector_that_are_listed() {
     let served = Served::start(folder.path(), &["--loops", "1"], "site");
     let heading = "The way of a kernel event";
     let look = |name: &str| {
-        let [(few, shorter), (many, longer)] =
-            [FEW, FEW + MORE_RECORDED].map(|requests| recorded(folder.path(), name, served.port, requests));
-        assert!(many > few + MORE_RECORDED, "{few} and {many} events");
-        modules(&shorter, &longer, (many - few) as f64)
+        let mut seen = Vec::new();
+        // Where others begin many processes during the shorter recording only, it has more events than the longer one.
+        for round in 0..4 {
+            let [(few, shorter), (many, longer)] = [FEW, FEW + MORE_RECORDED]
+                .map(|requests| recorded(folder.path(), &format!("{name}-{round}"), served.port, requests));
+            if many > few + MORE_RECORDED {
+                return modules(&shorter, &longer, (many - few) as f64);
+            }
+            seen.push((few, many));
+        }
+        panic!("events of the shorter and the longer recording: {seen:?}");
     };
     let mut found = look("first");
     if !faults(heading, &found).is_empty() {
