@@ -94,7 +94,8 @@ mod tests {
     /// Values of which each option takes one.
     const VALUES: &str = "1 1s f http://h/ 127.0.0.1 127.0.0.1:9 p99<1s 1KB/s 3g 1.3 h:80:127.0.0.1 h:80 256 specweb96 \
                           sha256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU= epoll proc all 1/2s 1h/5m:2 1/60s \
-                          socks5://h none webtest csv random robust";
+                          socks5://h none webtest csv random robust status=200";
+    const VALUE_OF_WORDS: &str = "p50 worse than 5%";
 
     /// What the program says to these arguments, if it refuses them for a reason other than their values.
     fn refused(line: &[String]) -> Option<bool> {
@@ -116,7 +117,7 @@ mod tests {
             line.splice(at..at, words.iter().map(|word| (*word).to_owned()));
             line
         };
-        let values = VALUES.split_whitespace();
+        let values = VALUES.split_whitespace().chain([VALUE_OF_WORDS]);
         let least = argument.get_num_args().map_or(1, |range| range.min_values());
         match argument.get_long().map(|long| format!("--{long}")) {
             Some(name) if !argument.get_action().takes_values() => vec![inserted(&[&name])],

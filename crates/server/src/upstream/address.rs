@@ -241,6 +241,9 @@ mod tests {
             ignore,
             Box::new(move |name, port| {
                 assert_eq!(name, "app");
+                if port == 81 {
+                    return Err(io::Error::other("no answer for this port"));
+                }
                 let addresses =
                     [[10, 0, 0, 1], [10, 0, 0, 2], [10, 0, 0, 3]].map(|address| SocketAddr::from((address, port)));
                 match own.fetch_add(1, Ordering::Relaxed) {
