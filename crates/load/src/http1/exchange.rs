@@ -186,10 +186,14 @@ impl Engine<'_, Http1> {
     /// A response is whole: goes on with the connection at once, and only then counts.
     #[inline]
     pub(crate) fn answered(&mut self, slot: usize, response_end: u64, reusable: bool) {
-        if self.now_ns.wrapping_sub(self.connections[slot].http.batch.intended_ns) >= self.tally.slow.from_ns {
-            self.look_at_slow(slot);
-        }
         let connection = &mut self.connections[slot];
+        // It is looked up again only then: each look compares with the number of connections.
+        let connection = if self.now_ns.wrapping_sub(connection.http.batch.intended_ns) >= self.tally.slow.from_ns {
+            self.look_at_slow(slot);
+            &mut self.connections[slot]
+        } else {
+            connection
+        };
         let entry = self.plan.requests.entry(connection.http.batch.request);
         let mut over = Over {
             connection: connection.number,

@@ -287,13 +287,15 @@ impl Engine<'_, Http2<'_>> {
             let words = "its content is not as long as its content-length (RFC 9113 8.1.1)";
             return self.give_up(slot, place, Outcome::Malformed, None, words);
         }
-        if exchange.body_sent < self.http.wire.requests[exchange.request as usize].body.len() {
+        let connection = if exchange.body_sent < self.http.wire.requests[exchange.request as usize].body.len() {
             // Answered before all of the request was there: what is left of it is not wanted (RFC 9113 8.1).
             let stream = exchange.stream;
             connection.say_reset(stream, CANCEL);
             self.touch(slot);
-        }
-        let connection = &mut self.connections[slot];
+            &mut self.connections[slot]
+        } else {
+            connection
+        };
         connection.responses += 1;
         let (number, connect_start_ns) = (connection.number, connection.connect_start_ns);
         let session = connection.http.session;
