@@ -187,7 +187,6 @@ impl Engine<'_, Http1> {
     #[inline]
     pub(crate) fn answered(&mut self, slot: usize, response_end: u64, reusable: bool) {
         let connection = &mut self.connections[slot];
-        // It is looked up again only then: each look compares with the number of connections.
         let connection = if self.now_ns.wrapping_sub(connection.http.batch.intended_ns) >= self.tally.slow.from_ns {
             self.look_at_slow(slot);
             &mut self.connections[slot]
@@ -229,6 +228,7 @@ impl Engine<'_, Http1> {
         connection.http.batch.answered += 1;
         connection.http.batch.first_byte_ns = 0;
         self.scheduler.outstanding -= 1;
+        let host = connection.host;
         if connection.http.batch.left > 0 {
             connection.await_next(&self.plan.requests);
             if !keeps_open {
@@ -237,7 +237,6 @@ impl Engine<'_, Http1> {
         } else if over.batch.session != 0 {
             self.burst_answered(slot, keep);
         } else if keep {
-            let host = connection.host;
             match self.next_batch(host) {
                 Some(batch)
                     if batch.request == over.batch.request || self.plan.requests.entry(batch.request).host == host =>
@@ -251,7 +250,6 @@ impl Engine<'_, Http1> {
                 None => self.rest(slot),
             }
         } else {
-            let host = connection.host;
             self.retire(slot);
             self.replace(host);
         }
