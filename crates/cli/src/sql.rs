@@ -111,8 +111,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let rules = match object_rules::with("sql", args.objects.as_deref()) {
         Ok(rules) => rules,
-        Err(words) => {
-            eprintln!("{words}");
+        Err(error) => {
+            eprintln!("{error}");
             return Ok(ExitCode::from(2));
         }
     };

@@ -310,7 +310,7 @@ fn a_worker_that_waits_for_another_program_serves_none() {
     near("CPUs are full", full_at("CPU").expect("CPUs"), 2_000.0, 0.05);
 }
 
-/// A disk works on so many requests at once, whatever waits for it: M/M/c.
+/// A disk that takes so many requests at once is a station of as many servers, whose waiting times are those of M/M/c.
 #[test]
 fn a_disk_is_a_station_with_a_queue() {
     for (servers, rate) in [(1, 350.0), (4, 1_600.0)] {

@@ -135,7 +135,7 @@ impl Baseline {
     /// What a limit says.
     fn judged(&self, limit: FailOn, now: &Slices) -> Finding {
         let (outcome, words) = match self.compared(limit.figure, now) {
-            Err(words) => (Outcome::Untold, words),
+            Err(reason) => (Outcome::Untold, reason.to_string()),
             Ok(compared) => match limit.judge(&compared.effect, compared.noise.as_ref()) {
                 Held::Held => (Outcome::Met, compared.words),
                 Held::Worse => (Outcome::Missed, compared.words),
@@ -148,7 +148,7 @@ impl Baseline {
     /// What there is to say of a figure without a limit.
     fn told(&self, figure: Figure, now: &Slices) -> Finding {
         let (outcome, words) = match self.compared(figure, now) {
-            Err(words) => (Outcome::Untold, words),
+            Err(reason) => (Outcome::Untold, reason.to_string()),
             Ok(compared) => {
                 let said = verdict(&compared.effect, compared.noise.as_ref(), SMALLEST_EFFECT, figure.direction());
                 match said {
@@ -169,27 +169,21 @@ impl Baseline {
         Finding { kind: Kind::Comparison, name, outcome, words, figures }
     }
 
-    /// The ratio of a figure to that of the earlier runs; in words why there is none.
-    fn compared(&self, figure: Figure, now: &Slices) -> Result<Compared, String> {
+    /// The ratio of a figure to that of the earlier runs.
+    fn compared(&self, figure: Figure, now: &Slices) -> Result<Compared, Incomparable> {
         if let Some(other) = self.runs.iter().find(|run| run.slices.interval_s != now.interval_s) {
-            return Err(format!(
-                "slices of {} s cannot be compared with those of {} s in {}; give both runs the same --interval and a \
-                 like -d",
-                now.interval_s, other.slices.interval_s, other.name
-            ));
+            let (own_s, theirs_s, name) = (now.interval_s, other.slices.interval_s, other.name.clone());
+            return Err(Incomparable::Slices { own_s, theirs_s, name });
         }
         let earlier: Vec<Vec<f64>> = self.runs.iter().map(|run| run.slices.values(figure)).collect();
         let (before, values) = (earlier.concat(), now.values(figure));
         let fewest = before.len().min(values.len());
         if fewest < BLOCKS_FOR_A_VERDICT {
-            return Err(format!(
-                "{fewest} slices are too few, {BLOCKS_FOR_A_VERDICT} are needed: longer runs (-d) or a shorter \
-                 --interval"
-            ));
+            return Err(Incomparable::TooFew { fewest });
         }
         let bootstrap = Bootstrap { resamples: RESAMPLES, ..Bootstrap::with_seed(1) };
-        let effect = bootstrap.ratio_of_medians(&before, &values).map_err(|error| error.to_string())?;
-        let noise = noise(&earlier).map_err(|error| error.to_string())?;
+        let effect = bootstrap.ratio_of_medians(&before, &values)?;
+        let noise = noise(&earlier)?;
         let shown = |values: &[f64]| median(values).map_or_else(String::new, |value| shown(figure, value));
         let beside = match &noise {
             Some(noise) => format!("; earlier runs differ by up to {:.3}", noise.interval.reach()),
@@ -205,6 +199,23 @@ impl Baseline {
         );
         Ok(Compared { effect, noise, words })
     }
+}
+
+/// Why a figure is not compared.
+#[derive(Debug, thiserror::Error)]
+enum Incomparable {
+    #[error(
+        "slices of {own_s} s cannot be compared with those of {theirs_s} s in {name}; give both runs the same \
+         --interval and a like -d"
+    )]
+    Slices { own_s: f64, theirs_s: f64, name: String },
+    #[error(
+        "{fewest} slices are too few, {} are needed: longer runs (-d) or a shorter --interval",
+        BLOCKS_FOR_A_VERDICT
+    )]
+    TooFew { fewest: usize },
+    #[error(transparent)]
+    Statistics(#[from] ComparisonError),
 }
 
 /// A figure beside that of earlier runs.

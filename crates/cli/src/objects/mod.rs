@@ -66,8 +66,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let table = match object_rules::with("objects", args.objects.as_deref()) {
         Ok(table) => table,
-        Err(words) => {
-            eprintln!("{words}");
+        Err(error) => {
+            eprintln!("{error}");
             return Ok(ExitCode::from(2));
         }
     };

@@ -70,8 +70,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = weir_terminal::stop::Stop::on_signals()?;
     let rules = match object_rules::with("view", args.objects.as_deref()) {
         Ok(rules) => rules,
-        Err(words) => {
-            eprintln!("{words}");
+        Err(error) => {
+            eprintln!("{error}");
             return Ok(ExitCode::from(2));
         }
     };

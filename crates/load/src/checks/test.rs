@@ -75,18 +75,27 @@ pub(crate) enum Limit {
 
 /// A response's body as JSON, read once for all checks.
 #[derive(Debug, Default)]
-pub(crate) struct Parsed(Option<Result<Value, String>>);
+pub(crate) struct Parsed(Option<Result<Value, NoJson>>);
+
+/// Why a body is not read as JSON.
+#[derive(Debug, thiserror::Error)]
+enum NoJson {
+    #[error("more than {} bytes, of which no JSON is read", BODY_KEPT_MAX)]
+    TooLong,
+    #[error("no JSON ({cause}): {begin}")]
+    Malformed { cause: serde_json::Error, begin: String },
+}
 
 impl Parsed {
-    fn value(&mut self, seen: &Seen) -> Result<&Value, String> {
+    fn value(&mut self, seen: &Seen) -> Result<&Value, &NoJson> {
         let value = self.0.get_or_insert_with(|| {
             let (body, is_all) = seen.body();
             if !is_all {
-                return Err(format!("more than {BODY_KEPT_MAX} bytes, of which no JSON is read"));
+                return Err(NoJson::TooLong);
             }
-            serde_json::from_slice(body).map_err(|error| format!("no JSON ({error}): {}", shown(body)))
+            serde_json::from_slice(body).map_err(|cause| NoJson::Malformed { cause, begin: shown(body) })
         });
-        value.as_ref().map_err(Clone::clone)
+        value.as_ref()
     }
 }
 
@@ -143,7 +152,7 @@ impl Test {
             }
             (Self::Json { path, wanted }, Some(seen)) => match parsed.value(seen) {
                 Ok(value) => of_value(path.of(value), wanted),
-                Err(words) => Some(words),
+                Err(fault) => Some(fault.to_string()),
             },
             // What a test needs is kept in every run that has it.
             (_, None) => Some("nothing was kept of it".to_owned()),
