@@ -22,6 +22,8 @@ const REPORT_BYTES_MAX: u64 = 64 << 20;
 const RESAMPLES: usize = 2000;
 /// The smallest difference of interest where no limit says one.
 const SMALLEST_EFFECT: f64 = 0.05;
+/// Successes a second that a slice without any counts for.
+const LEAST_RATE: f64 = 1e-6;
 /// What is told where no limit says what is of interest.
 const TOLD: [Figure; 3] = [Figure::P50, Figure::P99, Figure::Rate];
 /// The most earlier runs.
@@ -110,10 +112,11 @@ impl Slices {
         Some(Self { interval_s, points: points.iter().filter(is_whole).cloned().collect() })
     }
 
-    /// A figure of each slice that has one.
+    /// A figure of each slice that has one. A slice without a success has no latency, and the least rate: the ratio of
+    /// medians needs more than nothing.
     fn values(&self, figure: Figure) -> Vec<f64> {
         let value = |point: &Value| match figure {
-            Figure::Rate => point["successes_per_s"].as_f64(),
+            Figure::Rate => point["successes_per_s"].as_f64().map(|rate| rate.max(LEAST_RATE)),
             Figure::P99_9 => point["latency_ns"]["p99_9"].as_f64(),
             figure => point["latency_ns"][figure.name()].as_f64(),
         };
@@ -292,6 +295,10 @@ mod tests {
         let rate = baseline(&[slices(10.0, 100.0, 20)], &["rate worse than 10%"]);
         assert_eq!(outcome(&rate, &slices(10.0, 80.0, 20)), Outcome::Missed);
         assert_eq!(outcome(&rate, &slices(10.0, 200.0, 20)), Outcome::Met);
+        // A slice in which nothing succeeded has a rate like any other.
+        let mut stalled = slices(10.0, 100.0, 20);
+        stalled.points[..14].iter_mut().for_each(|point| point["successes_per_s"] = json!(0.0));
+        assert_eq!(outcome(&rate, &stalled), Outcome::Missed);
         let other = Slices { interval_s: 2.0, ..slices(10.0, 100.0, 20) };
         assert_eq!(outcome(&one, &other), Outcome::Untold);
         let words = one.judged(one.limits[0], &slices(12.0, 100.0, 20)).words;

@@ -3,11 +3,9 @@
 use super::finding::{Finding, Outcome};
 use super::gate::Gate;
 use super::heading::Heading;
-use super::outputs::check_file;
-use super::whole_file::write_whole;
-use anyhow::Context;
-use std::path::{Path, PathBuf};
-use weir_load::LoadReport;
+use super::outputs::{check_file, written};
+use std::path::PathBuf;
+use weir_load::{LoadError, LoadReport};
 use weir_measure::summary::Summary;
 use weir_report::github::{Level, annotation, cell};
 use weir_report::junit::{State, Test, suite};
@@ -37,20 +35,27 @@ impl GateArgs {
     }
 
     /// Writes and prints what is wanted.
-    pub(super) fn write(&self, report: &LoadReport, heading: &Heading, gate: &Gate) -> anyhow::Result<()> {
-        let write = |name: &str, file: &Path, text: &str| {
-            write_whole(file, text).with_context(|| format!("{name}: cannot write {}", file.display()))
-        };
-        if let Some(file) = &self.junit {
-            write("--junit", file, &junit(report, heading, gate))?;
-        }
-        if let Some(file) = &self.markdown {
-            write("--markdown", file, &markdown(report, heading, gate))?;
-        }
+    pub(super) fn write(&self, report: &LoadReport, heading: &Heading, gate: &Gate) -> [anyhow::Result<()>; 2] {
         if self.github {
             annotations(report, heading, gate).iter().for_each(|line| eprintln!("{line}"));
         }
-        Ok(())
+        [
+            written("--junit", self.junit.as_deref(), || Ok(junit(report, heading, gate))),
+            written("--markdown", self.markdown.as_deref(), || Ok(markdown(report, heading, gate))),
+        ]
+    }
+
+    /// The same of a run that could not be made, so that no file of an earlier run is taken for this one's.
+    pub(super) fn not_made(&self, error: &LoadError, url: &str) -> anyhow::Result<()> {
+        let words = error.to_string();
+        if self.github {
+            eprintln!("{}", annotation(Level::Error, &format!("weir load: {url}"), &words));
+        }
+        let test =
+            Test { class: url.to_owned(), name: "a request succeeds".to_owned(), state: State::Error(words.clone()) };
+        written("--junit", self.junit.as_deref(), || Ok(suite("weir load", &[test], 0.0, &[])))?;
+        let text = format!("### weir load: {}\n\n**Failed:** {}\n", cell(url), cell(&words));
+        written("--markdown", self.markdown.as_deref(), || Ok(text))
     }
 }
 

@@ -101,7 +101,7 @@ pub(super) fn progress(control: &Control, elapsed: Duration, planned: StopRule) 
         control.connections()
     );
     if control.unexpected() > 0 {
-        line.push_str(&format!("  {} with a status that is no success", control.unexpected()));
+        line.push_str(&format!("  {} that are no success", control.unexpected()));
     }
     if control.dropped() > 0 {
         line.push_str(&format!("  {} dropped", control.dropped()));
@@ -135,7 +135,7 @@ impl State<'_> {
         let share = counts.success_rate().map_or("-".to_owned(), |share| format!("{:.2} %", share * 100.0));
         let others = match counts.unexpected {
             0 => String::new(),
-            others => format!("; other statuses: {}", grouped(others)),
+            others => format!("; no success: {}", grouped(others)),
         };
         let errors = cut(&format!("  success    {share}; errors: {errors}{others}"), width);
         let is_good = failures.is_empty() && counts.unexpected == 0;

@@ -97,27 +97,33 @@ impl OutputArgs {
         self.ndjson.as_deref() == Some(Path::new("-"))
     }
 
-    /// Writes what is written when the run is over.
-    pub(super) fn write(&self, report: &LoadReport, heading: &Heading, gate: &Gate) -> anyhow::Result<()> {
-        if let Some(file) = &self.csv {
-            write_whole(file, &csv(&report.series))
-                .with_context(|| format!("--csv: cannot write {}", file.display()))?;
-        }
-        if let Some(file) = &self.hgrm {
-            write_whole(file, &super::hdr::hgrm(&report.latency))
-                .with_context(|| format!("--hgrm: cannot write {}", file.display()))?;
-        }
-        if let Some(file) = &self.hdr_log {
-            super::hdr::log(report, SystemTime::now())
-                .and_then(|text| write_whole(file, &text))
-                .with_context(|| format!("--hdr-log: cannot write {}", file.display()))?;
-        }
-        if let Some(file) = &self.html {
-            write_whole(file, &weir_report::load_html(&super::page::page(report, heading, gate)))
-                .with_context(|| format!("--html: cannot write {}", file.display()))?;
-        }
-        Ok(())
+    /// Writes what is written when the run is over, each file whether or not the others could be; it ended at `ended`.
+    pub(super) fn write(
+        &self,
+        report: &LoadReport,
+        heading: &Heading,
+        gate: &Gate,
+        ended: SystemTime,
+    ) -> [anyhow::Result<()>; 4] {
+        [
+            written("--csv", self.csv.as_deref(), || Ok(csv(&report.series))),
+            written("--hgrm", self.hgrm.as_deref(), || Ok(super::hdr::hgrm(&report.latency))),
+            written("--hdr-log", self.hdr_log.as_deref(), || super::hdr::log(report, ended)),
+            written("--html", self.html.as_deref(), || {
+                Ok(weir_report::load_html(&super::page::page(report, heading, gate)))
+            }),
+        ]
     }
+}
+
+/// Writes a file that the option `name` gives, if it does.
+pub(super) fn written(
+    name: &str,
+    file: Option<&Path>,
+    text: impl FnOnce() -> std::io::Result<String>,
+) -> anyhow::Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    text().and_then(|text| write_whole(file, &text)).with_context(|| format!("{name}: cannot write {}", file.display()))
 }
 
 /// Refuses a file that cannot be written, which the option `name` gives.

@@ -110,12 +110,18 @@ fn exposition(url: &str, counts: &Counts, latency: &Histogram, connections: u64)
         out.sample(&name, &labels, value);
     };
     one(&mut out, "requests_total", Counter, "Whole responses with any status.", counts.requests);
-    one(&mut out, "successes_total", Counter, "Whole responses with a status that is expected.", counts.successes());
+    one(
+        &mut out,
+        "successes_total",
+        Counter,
+        "Whole responses with a status that is expected, which failed no check.",
+        counts.successes(),
+    );
     one(
         &mut out,
         "unexpected_total",
         Counter,
-        "Whole responses with a status that is not expected.",
+        "Whole responses with another status, or that failed a check.",
         counts.unexpected,
     );
     let name = "weir_load_errors_total";

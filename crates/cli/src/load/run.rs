@@ -11,7 +11,8 @@ use super::whole_file::write_whole;
 use super::{beside, fileset, find_max, json, screen};
 use anyhow::{Context, anyhow};
 use std::process::ExitCode;
-use weir_load::LoadError;
+use std::time::SystemTime;
+use weir_load::{LoadError, LoadReport};
 use weir_record::into_run;
 use weir_terminal::stop::Stop;
 use weir_trace::Run;
@@ -20,10 +21,13 @@ use weir_trace::Run;
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments whole")]
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let done = load(&args);
-    if let (true, Err(error)) = (args.json, &done)
+    if let Err(error) = &done
         && let Some(cause) = error.chain().find_map(|cause| cause.downcast_ref::<LoadError>())
     {
-        weir_terminal::output::print(&format!("{:#}\n", json::not_made(cause, args.url.as_deref())))?;
+        if args.json {
+            weir_terminal::output::print(&format!("{:#}\n", json::not_made(cause, args.url.as_deref())))?;
+        }
+        args.gate.not_made(cause, args.url.as_deref().unwrap_or_default())?;
     }
     done
 }
@@ -52,9 +56,10 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
         args.gate.check()?;
         let heading = Heading::of(&options);
         let baseline = args.baseline.read(&heading)?;
-        Ok((options, heading, baseline, args.outputs.stream()?))
+        let exporter = args.outputs.exporter(&heading.url)?;
+        Ok((options, heading, baseline, exporter, args.outputs.stream()?))
     });
-    let (options, heading, baseline, stream) = match options {
+    let (options, heading, baseline, exporter, stream) = match options {
         Ok(made) => made,
         Err(Usage(error)) => {
             eprintln!("weir load: {}", weir_terminal::output::causes(&error));
@@ -63,37 +68,57 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let stop = Stop::on_signals()?;
     let title = format!("{}  {}", heading.url, heading.manner);
-    let exporter = args.outputs.exporter(&heading.url)?;
     let watch = Watch { quiet: args.quiet, verbose: args.verbose, title, exporter, stream };
     let report = match &args.run {
         Some(directory) => into_run(options, &Run::create(directory)?, |options| watched(options, &stop, &watch))?,
         None => watched(options, &stop, &watch)?,
     };
-    if let Some(exporter) = &watch.exporter {
-        exporter.finish(&report)?;
-    }
-    if let Some(stream) = &watch.stream {
-        stream.finish(&report.series)?;
-    }
+    let ended = SystemTime::now();
     let gate = Gate::of(&args.judge, &baseline, &report);
-    args.outputs.write(&report, &heading, &gate)?;
-    args.gate.write(&report, &heading, &gate)?;
-    if let Some(directory) = &args.run {
-        let file = directory.join(REPORT_FILE);
-        write_whole(&file, &format!("{:#}\n", json::kept(&report, &heading)))
-            .with_context(|| format!("--run: cannot write {}", file.display()))?;
+    let failed = handed_on(args, &watch, &report, (&heading, &gate, ended));
+    print(args, &report, &heading, &gate)?;
+    // The report is there, so that only what could not be handed on is lost.
+    match failed.into_iter().reduce(|first, other| {
+        eprintln!("weir load: {}", weir_terminal::output::causes(&other));
+        first
+    }) {
+        Some(error) => Err(error),
+        None => Ok(gate.exit_code(&report)),
     }
+}
+
+/// Hands the figures to all that wait for them, whether or not others could be reached; returns what went wrong.
+fn handed_on(
+    args: &Args,
+    watch: &Watch,
+    report: &LoadReport,
+    (heading, gate, ended): (&Heading, &Gate, SystemTime),
+) -> Vec<anyhow::Error> {
+    let kept = args.run.as_ref().map(|directory| {
+        let file = directory.join(REPORT_FILE);
+        write_whole(&file, &format!("{:#}\n", json::kept(report, heading)))
+            .with_context(|| format!("--run: cannot write {}", file.display()))
+    });
+    let written =
+        args.outputs.write(report, heading, gate, ended).into_iter().chain(args.gate.write(report, heading, gate));
+    let exported = watch.exporter.as_ref().map(|exporter| exporter.finish(report));
+    let streamed = watch.stream.as_ref().map(|stream| stream.finish(&report.series));
+    kept.into_iter().chain(written).chain(exported).chain(streamed).filter_map(Result::err).collect()
+}
+
+/// Prints the report.
+fn print(args: &Args, report: &LoadReport, heading: &Heading, gate: &Gate) -> anyhow::Result<()> {
     if args.json {
-        weir_terminal::output::print(&format!("{:#}\n", as_json(&report, &heading, gate.json(&report))))?;
+        weir_terminal::output::print(&format!("{:#}\n", as_json(report, heading, gate.json(report))))?;
     } else {
         let to_stderr = args.outputs.streams_to_stdout();
         let colours = if to_stderr { screen::Colours::of_stderr() } else { screen::Colours::of_stdout() };
-        let text = screen::text(&report, &heading, &gate, args.verbose, colours);
+        let text = screen::text(report, heading, gate, args.verbose, colours);
         if to_stderr {
             eprint!("{text}");
         } else {
             weir_terminal::output::print(&text)?;
         }
     }
-    Ok(gate.exit_code(&report))
+    Ok(())
 }

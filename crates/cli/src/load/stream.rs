@@ -62,7 +62,7 @@ impl Stream {
             let last = series.points().len().saturating_sub(1);
             state.lines(series, |index| index < last && (index + 1) as f64 * interval_s <= over_s)
         });
-        // A reader that takes its time holds nothing up but what it reads.
+        // A pipe whose reader takes its time holds up what ticks with this, too: exports, and the end by Ctrl-C.
         state.write(&lines);
     }
 

@@ -189,7 +189,8 @@ const OF_LOAD: [Mode; 7] = [
         is_on: |matches| given(matches, "compare"),
         idle: &[
             &["run", "verbose", "quiet", "rate", "queue", "find_max", "from_rate", "slo", "ok", "csv"],
-            &["no_keepalive", "pipeline", "http2", "streams", "threads", "cpu", "io", "timeout"],
+            &["no_keepalive", "pipeline", "http2", "streams", "threads", "cpu", "io", "timeout", "check"],
+            OF_GATE,
             WHEN,
             REQUEST,
             TLS,

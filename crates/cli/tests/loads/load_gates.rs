@@ -252,3 +252,23 @@ fn an_earlier_run_is_compared_and_only_what_is_surely_worse_fails() {
         assert!(text(&told.stderr).contains(words), "{arguments:?}: {}", text(&told.stderr));
     }
 }
+
+/// A run that cannot be made is told to a build as well: files of an earlier run would say that it passed.
+#[test]
+fn a_run_that_cannot_be_made_fails_in_what_a_build_reads() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let [junit, markdown] = ["load.xml", "load.md"].map(|name| folder.path().join(name));
+    fs::write(&markdown, "**Passed.**").expect("a file");
+    let url = format!("http://127.0.0.1:{}/", weir_testkit::free_port());
+    let told = weir()
+        .args(["load", "-q", "-n", "1", "--github", "--junit"])
+        .args([&junit, Path::new("--markdown"), &markdown])
+        .arg(&url)
+        .output()
+        .expect("it runs");
+    assert_eq!(told.status.code(), Some(1), "{told:?}");
+    assert!(text(&told.stderr).contains("::error title=weir load"), "{}", text(&told.stderr));
+    let [junit, markdown] = [junit, markdown].map(|file| fs::read_to_string(file).expect("it was written"));
+    assert!(junit.contains("errors=\"1\"") && junit.contains(&url), "{junit}");
+    assert!(markdown.contains("**Failed:**") && !markdown.contains("Passed"), "{markdown}");
+}

@@ -150,7 +150,7 @@ fn files_tell_successes_and_others() {
     assert_eq!([value("requests"), value("successes"), value("unexpected")], ["40", "20", "20"]);
     assert_eq!(value("success_percent"), "50.0000");
     let page = read(&html);
-    assert!(page.contains("successes a second") && page.contains("Other statuses"), "the page tells both");
+    assert!(page.contains("successes a second") && page.contains("No success"), "the page tells both");
     assert!(page.contains("errors&lt;1% missed"), "and the objective");
     let metrics = read(&metrics);
     for line in ["weir_load_successes_total", "weir_load_unexpected_total", "weir_load_latency_seconds_count"] {

@@ -306,6 +306,10 @@ fn prometheus_takes_what_is_pushed() {
     let refused = load(&push.replace("/write", "/nothing"));
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && said.contains("--prometheus-push") && said.contains("404"), "{said}");
+    // What could not be handed on is all that is lost.
+    let report: Value = serde_json::from_slice(&refused.stdout).expect("the report");
+    assert_eq!(report["successes"], 120, "{report}");
+    assert_eq!(load("nonsense").status.code(), Some(2));
 }
 
 fn interrupt(child: &Child) {

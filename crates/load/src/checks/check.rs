@@ -102,9 +102,12 @@ fn header(text: &str, rest: &str) -> Result<Test, CheckError> {
 
 /// `None` where nothing is asked.
 fn body(rest: &str) -> Result<Option<Test>, CheckError> {
-    if let Some(digest) = rest.trim_start().strip_prefix('=').and_then(|text| text.trim_start().strip_prefix("sha256:"))
-    {
+    let digest = |sign: &str| rest.trim_start().strip_prefix(sign)?.trim_start().strip_prefix("sha256:");
+    if let Some(digest) = digest("=") {
         return Ok(Some(Test::Digest(hexadecimal(digest.trim())?)));
+    }
+    if let Some(digest) = digest("!=") {
+        return Ok(Some(Test::OtherDigest(hexadecimal(digest.trim())?)));
     }
     Ok(match wanted(rest)? {
         None | Some(Wanted::Present) => None,

@@ -29,6 +29,8 @@ pub(crate) enum Test {
     Body(Wanted),
     /// SHA-256 of the body.
     Digest([u8; 32]),
+    /// Another SHA-256 of the body than this.
+    OtherDigest([u8; 32]),
     Size(Size),
     /// What stands at a place of the body, which is JSON.
     Json {
@@ -134,7 +136,7 @@ impl Test {
             Self::Status(_) | Self::Size(_) => Keeps::default(),
             Self::Header { .. } => Keeps { head: true, ..Keeps::default() },
             Self::Body(_) | Self::Json { .. } => Keeps { body: true, ..Keeps::default() },
-            Self::Digest(_) => Keeps { digest: true, ..Keeps::default() },
+            Self::Digest(_) | Self::OtherDigest(_) => Keeps { digest: true, ..Keeps::default() },
         }
     }
 
@@ -149,6 +151,9 @@ impl Test {
                 let digest = seen.digest();
                 let told = || digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
                 (digest != *wanted).then(|| format!("sha256:{} of {} bytes", told(), answer.body_bytes))
+            }
+            (Self::OtherDigest(unwanted), Some(seen)) => {
+                (seen.digest() == *unwanted).then(|| format!("that SHA-256, of {} bytes", answer.body_bytes))
             }
             (Self::Json { path, wanted }, Some(seen)) => match parsed.value(seen) {
                 Ok(value) => of_value(path.of(value), wanted),
@@ -218,7 +223,10 @@ fn of_value(value: Option<&Value>, wanted: &WantedValue) -> Option<String> {
 /// Whether two values are the same; 7 and 7.0 are the same number.
 fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
-        (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
+        (Value::Number(one), Value::Number(other)) => {
+            // As decimals, whole numbers beyond 2^53 would be the same as their neighbours.
+            one == other || (one.is_f64() || other.is_f64()) && one.as_f64() == other.as_f64()
+        }
         _ => one == other,
     }
 }
@@ -256,6 +264,14 @@ mod tests {
     const BODY: &[u8] = br#"{ "ok": true, "items": [{ "id": 7, "name": "x y" }], "half": 0.5 }"#;
 
     #[test]
+    fn whole_numbers_are_the_same_to_the_last_digit() {
+        let body = br#"{ "id": 9007199254740993, "share": 2.0 }"#;
+        assert_eq!(failure("json .id=9007199254740993", 200, HEAD, body), None);
+        assert!(failure("json .id=9007199254740992", 200, HEAD, body).is_some());
+        assert_eq!(failure("json .share=2", 200, HEAD, body), None);
+    }
+
+    #[test]
     fn a_response_is_as_asked_or_it_is_told_what_came() {
         for (text, told) in [
             ("status=200", ""),
@@ -289,6 +305,8 @@ mod tests {
             ("json .ok=true", ""),
             ("json .ok=\"true\"", "true"),
             ("json .half=0.5", ""),
+            ("body!=sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae", ""),
+            ("body != sha256:74b243131abc90cf4c908d0f60ca94e6e04bc3761b13c1389f6f336a933f77fb", "that SHA-256"),
             ("body=sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae", "sha256:"),
         ] {
             match failure(text, 200, HEAD, BODY) {

@@ -216,7 +216,8 @@ impl ProtocolLoop for Engine<'_, Http1> {
     }
 
     fn not_made_in_time(&mut self, slot: usize) {
-        if self.host(slot).reached.load(Ordering::Relaxed) {
+        let address = self.connections[slot].address;
+        if self.host(slot).reached_at[address].load(Ordering::Relaxed) {
             self.tell_connection(slot, true);
             self.fail(slot, Outcome::ConnectTimedOut);
         } else {

@@ -85,7 +85,7 @@ fn figures(loaded: &Loaded) -> String {
     let errors = failed(loaded);
     let unexpected = loaded.requests.saturating_sub(loaded.successes);
     if loaded.success_rate.is_some() {
-        figures.push(key_figure("Other statuses", &count(unexpected), "whole responses"));
+        figures.push(key_figure("No success", &count(unexpected), "whole responses"));
     }
     let share = if errors > 0 { percent(errors as f64 / (errors + loaded.requests) as f64) } else { String::new() };
     figures.push(key_figure("Errors", &count(errors), &escaped(&share)));
@@ -203,19 +203,8 @@ fn time_series(loaded: &Loaded) -> String {
         row.extend(SHOWN.map(|(_, _, of)| point.latency.map_or("-".to_owned(), |latency| time(of(&latency) as f64))));
         row
     });
-    let columns = [
-        "from (s)",
-        "requests",
-        "a second",
-        "other statuses",
-        "errors",
-        "dropped",
-        "p50",
-        "p90",
-        "p99",
-        "p99.9",
-        "max",
-    ];
+    let columns =
+        ["from (s)", "requests", "a second", "no success", "errors", "dropped", "p50", "p90", "p99", "p99.9", "max"];
     values("The time series", &columns, rows)
 }
 
@@ -307,7 +296,7 @@ fn failures_over_time(loaded: &Loaded) -> String {
     };
     let hint = |point: &LoadedPoint| {
         let text = format!(
-            "{} s: {} other statuses, {} errors, {} dropped",
+            "{} s: {} no success, {} errors, {} dropped",
             seconds(point.begin_s),
             count(point.unexpected),
             count(point.failures),
@@ -322,7 +311,7 @@ fn failures_over_time(loaded: &Loaded) -> String {
         y: Axis::linear(most as f64, figure),
         x_name: "seconds from the start",
         lines: vec![
-            line("other statuses", "l0", |point| point.unexpected),
+            line("no success", "l0", |point| point.unexpected),
             line("errors", "l2", |point| point.failures),
             line("dropped arrivals", "l4", |point| point.dropped),
         ],
@@ -421,7 +410,7 @@ fn evidence(loaded: &Loaded) -> String {
         ("Status", list(&loaded.status)),
         ("Success is", format!("a whole response with a status of {}", loaded.expected)),
         ("Errors", list(&loaded.errors)),
-        ("Times of other statuses", of_others(loaded.latency_unexpected)),
+        ("Times of what is no success", of_others(loaded.latency_unexpected)),
         ("Times until requests failed", of_others(loaded.latency_failed)),
         ("Objective", loaded.objective.as_ref().map_or(String::new(), |(words, _)| words.clone())),
         ("Generator", loaded.generator.clone()),

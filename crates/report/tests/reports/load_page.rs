@@ -164,7 +164,7 @@ fn the_tables_hold_every_value() {
     assert!(!page.contains("http://localhost:8080/a/rather/long/path/that/goes/on?with=<b>"));
     assert!(page.contains("Before trusting the figures") && page.contains("Errors over time"));
     for told in
-        ["983 successes a second", "p99&lt;50ms missed", "Times of other statuses", "Times until requests failed"]
+        ["983 successes a second", "p99&lt;50ms missed", "Times of what is no success", "Times until requests failed"]
     {
         assert!(page.contains(told), "{told}");
     }
