@@ -55,7 +55,8 @@ pub fn read_perf_data<R: Read + Seek>(
     let is_big_endian = file.endian() == Endianness::BigEndian;
     let mut layouts = Vec::new();
     for (index, event) in (0..).zip(file.event_attributes()) {
-        let format = parts.attributes.saturating_add(parts.attribute_bytes.saturating_mul(index) + READ_FORMAT_AT);
+        let format =
+            parts.attributes.saturating_add(parts.attribute_bytes.saturating_mul(index)).saturating_add(READ_FORMAT_AT);
         let mut bytes = [0; 8];
         reader.seek(SeekFrom::Start(format)).map_err(io)?;
         read_up_to(&mut reader, &mut bytes).map_err(io)?;

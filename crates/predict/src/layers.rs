@@ -4,7 +4,7 @@
 //! layer has requests that wait for workers, whose service is what the lower one takes for those that have one; the
 //! lower layer has as many customers as workers are busy, at the CPUs and in delays.
 
-use crate::demand::{Demand, demand};
+use crate::demand::{Demand, Station, demand};
 use crate::mva::{MOST_CUSTOMERS, Servers, convolution};
 use crate::trace::Trace;
 use weir_measure::queueing::erlang_c;
@@ -31,10 +31,31 @@ pub(crate) fn solve(trace: &Trace, rate_per_s: Option<f64>) -> Solved {
     }
 }
 
-/// The limits above the CPUs, as (servers, service alone in nanoseconds), the service stretched by waits for CPUs.
-fn limits(demand: &Demand) -> impl Iterator<Item = (u32, f64)> + '_ {
+/// A limit above the CPUs.
+struct Limit {
+    servers: u32,
+    /// Its service where nothing waits for a CPU, in nanoseconds.
+    alone_ns: f64,
+    /// How much of its service waits for CPUs stretch, 0 to 1.
+    share: f64,
+}
+
+impl Limit {
+    /// The service while each nanosecond at the CPUs takes so many.
+    fn service_ns(&self, stretch: f64) -> f64 {
+        self.alone_ns * (1.0 + self.share * (stretch - 1.0))
+    }
+}
+
+fn limits(trace: &Trace, demand: &Demand) -> Vec<Limit> {
     let above = demand.stations.iter().filter(|station| station.name != "CPU");
-    above.map(|station| (station.servers, station.demand_ns))
+    let limit = |station: &Station| {
+        // A disk works without CPUs.
+        let is_disk = trace.disks.iter().any(|disk| disk.name == station.name);
+        let share = if is_disk { 0.0 } else { (demand.cpu_ns() / station.demand_ns.max(1.0)).min(1.0) };
+        Limit { servers: station.servers, alone_ns: station.demand_ns, share }
+    };
+    above.map(limit).collect()
 }
 
 fn open(trace: &Trace, demand: &Demand, rate_per_s: f64) -> Solved {
@@ -51,9 +72,8 @@ fn open(trace: &Trace, demand: &Demand, rate_per_s: f64) -> Solved {
     let stretch = 1.0 + erlang_c(cpus, load) / (f64::from(cpus) - load);
     let mut mean_ns = demand.alone_ns() + (stretch - 1.0) * (demand.on_the_way_ns + demand.client_ns / 2.0);
     let variation = variation(trace);
-    for (servers, alone_ns) in limits(demand) {
-        let share = (demand.cpu_ns() / alone_ns.max(1.0)).min(1.0);
-        let service_ns = alone_ns * (1.0 + share * (stretch - 1.0));
+    for limit in limits(trace, demand) {
+        let (servers, service_ns) = (limit.servers, limit.service_ns(stretch));
         let busy = rate * service_ns;
         if busy >= f64::from(servers) {
             return full;
@@ -80,7 +100,9 @@ fn closed(trace: &Trace, demand: &Demand, clients: u32) -> Solved {
     let cpu_ns = demand.cpu_ns();
     let delay_ns = demand.delay_ns + demand.others_ns + trace.think_ns;
     // Within all workers requests contend for CPUs; above them they wait for workers.
-    let inner = limits(demand).map(|(servers, _)| servers as usize).min().unwrap_or(clients).clamp(1, clients.max(1));
+    let limits = limits(trace, demand);
+    let fewest = limits.iter().map(|limit| limit.servers as usize).min();
+    let inner = fewest.unwrap_or(clients).clamp(1, clients.max(1));
     let mut busy = inner as f64;
     let mut solved = Solved { throughput_per_s: 0.0, mean_ns: 0.0, cpu: 0.0 };
     for _ in 0..MOST_ROUNDS {
@@ -91,12 +113,11 @@ fn closed(trace: &Trace, demand: &Demand, clients: u32) -> Solved {
         let stretch = (lower.residence_ns[0][0] / demand.cpu_ns().max(1e-9)).max(1.0);
         let mut upper: Vec<Servers> = Vec::new();
         let mut within_ns = 0.0f64;
-        for (servers, alone_ns) in limits(demand) {
-            let share = (demand.cpu_ns() / alone_ns.max(1.0)).min(1.0);
-            let demand_ns = alone_ns * (1.0 + share * (stretch - 1.0));
-            if (servers as usize) < clients {
+        for limit in &limits {
+            let demand_ns = limit.service_ns(stretch);
+            if (limit.servers as usize) < clients {
                 within_ns = within_ns.max(demand_ns);
-                upper.push(Servers { demand_ns, servers: Some(servers) });
+                upper.push(Servers { demand_ns, servers: Some(limit.servers) });
             }
         }
         let alone_ns = lower.residence_ns[0][0] + delay_ns;

@@ -262,7 +262,11 @@ fn command(server: &Server, file: &Path) -> String {
             let root = if as_root { " --allow-to-run-as-root" } else { "" };
             let ini = server.ini.file.as_ref().map(|ini| format!(" -c {}", quoted(&ini.display().to_string())));
             let scan = if server.ini.has_additions { "" } else { "PHP_INI_SCAN_DIR= " };
-            format!("{scan}{program} --nodaemonize --fpm-config {file}{root}{}", ini.unwrap_or_default())
+            // It leaves the process group (decision 0043): it ends with the server in front, however that ends.
+            format!(
+                "{scan}setpriv --pdeathsig TERM {program} --nodaemonize --fpm-config {file}{root}{}",
+                ini.unwrap_or_default()
+            )
         }
     }
 }

@@ -78,7 +78,7 @@ pub(super) fn measure(
     let mut words = made.words.clone();
     if let Some(copy) = &copy {
         copy.url().clone_into(&mut url);
-        words.extend_from_slice(copy.load_words());
+        words = words_for_a_copy(words, copy.load_words());
     }
     let connections = match (change.clients.or(change.connections), prediction.clients) {
         (Some(count), _) | (None, Some(count)) => Some(count.to_string()),
@@ -93,6 +93,31 @@ pub(super) fn measure(
     load(&url, &words, WARM_UP_S)?;
     let measured = load(&url, &words, seconds)?;
     Ok(Measured { copy_with: copy.map(|copy| copy.told().to_owned()), ..measured })
+}
+
+/// What a copy's load is told of what the recorded one was told, and `own`, which the copy's address asks for: a certificate
+/// is not looked at twice, and a request has one host.
+fn words_for_a_copy(recorded: Vec<String>, own: &[String]) -> Vec<String> {
+    let is_host = |word: &String| word.to_ascii_lowercase().starts_with("host:");
+    let has_host = recorded.iter().any(is_host);
+    let mut words = Vec::new();
+    let mut recorded = recorded.into_iter();
+    while let Some(word) = recorded.next() {
+        match word.as_str() {
+            "--insecure" => {}
+            "--ca" => drop(recorded.next()),
+            _ => words.push(word),
+        }
+    }
+    let mut own = own.iter().cloned();
+    while let Some(word) = own.next() {
+        if word == "-H" && has_host {
+            own.next();
+        } else {
+            words.push(word);
+        }
+    }
+    words
 }
 
 /// A copy of the recorded servers with the workers of a change.

@@ -262,6 +262,7 @@ impl Held {
         if self.order.len() >= WAITING_MAX || self.bytes.len() + bytes.len() > WAITING_BYTES_MAX {
             self.order.sort_by_key(|waiting| waiting.at_ns);
             self.hand_out(self.order.len().div_ceil(2), records);
+            self.close_up();
         }
         self.latest_ns = self.latest_ns.max(at_ns);
         self.order.push(Waiting { at_ns, place: self.bytes.len() as u32, size: bytes.len() as u16 });
@@ -282,6 +283,17 @@ impl Held {
     fn finish(&mut self, records: &mut impl Records) {
         self.order.sort_by_key(|waiting| waiting.at_ns);
         self.hand_out(self.order.len(), records);
+    }
+
+    /// Gives up the bytes between those of records that wait: one that waits for long would keep all behind it.
+    fn close_up(&mut self) {
+        let mut bytes = Vec::with_capacity(self.bytes.len() / 2);
+        for waiting in &mut self.order {
+            let from = waiting.place as usize;
+            waiting.place = bytes.len() as u32;
+            bytes.extend_from_slice(&self.bytes[from..=from + usize::from(waiting.size)]);
+        }
+        self.bytes = bytes;
     }
 
     fn hand_out(&mut self, count: usize, records: &mut impl Records) {
@@ -389,6 +401,20 @@ mod tests {
         fn take(&mut self, _: Body<'_>) {
             self.waiting -= 1;
         }
+    }
+
+    #[test]
+    fn a_record_that_waits_for_ever_keeps_no_others() {
+        let body = |at_ns: u64| [&at_ns.to_le_bytes()[..], &[0; 60_000]].concat();
+        let (mut held, mut times) = (Held::default(), Times::default());
+        let (late, count) = (body(u64::MAX), 4_000);
+        held.push(Body { kind: SAMPLE, bytes: &late }, u64::MAX, &mut times);
+        for at_ns in 0..count {
+            held.push(Body { kind: SAMPLE, bytes: &body(at_ns) }, at_ns, &mut times);
+            assert!(held.bytes.len() <= WAITING_BYTES_MAX, "{} bytes", held.bytes.len());
+        }
+        held.finish(&mut times);
+        assert_eq!(times.told, (0..count).chain([u64::MAX]).collect::<Vec<_>>());
     }
 
     #[test]
