@@ -10,7 +10,7 @@ use weir_tiles::Places;
 use weir_trace::{JoinedHosts, RunReader};
 
 /// Raised when joined runs are made in another way: kept ones of before are then made anew.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// A part that a process still writes is younger.
 const PART_IS_OLD: Duration = Duration::from_secs(86_400);
 
@@ -54,6 +54,10 @@ pub(crate) fn one(command: &str, named: &Path, others: &[PathBuf]) -> anyhow::Re
     let Some(joined) = weir_explain::joined(&runs, &run, &mut go_on)? else { return Ok(None) };
     drop(line);
     warn(command, &joined.warnings);
+    // Another process may have been first, whose run may be read already.
+    if fs::exists(&kept).unwrap_or_default() && JoinedHosts::read(&kept).is_ok_and(|hosts| hosts.is_some()) {
+        return Ok(Some(OneRun { directory: kept, _for_now: None }));
+    }
     forget_others(&derived);
     if folder.path().parent() == Some(&derived) && fs::rename(&run, &kept).is_ok() {
         return Ok(Some(OneRun { directory: kept, _for_now: None }));

@@ -55,8 +55,9 @@ pub fn joined(
         });
         outcome.is_ok()
     });
+    let damage = merge.damage();
     if let Some((_, _, first)) = streams.open.first_mut() {
-        first.lose(merge.damage().lost);
+        first.lose(damage.lost);
     }
     let whole = outcome?;
     for (_, _, stream) in streams.open {
@@ -65,11 +66,20 @@ pub fn joined(
     if !whole {
         return Ok(None);
     }
-    let (hosts, warnings) = (hosts.report(), hosts.warnings());
+    let (hosts, mut warnings) = (hosts.report(), hosts.warnings());
+    if damage.bytes > 0 || damage.cut_segments > 0 {
+        let (bytes, cut) = (damage.bytes, damage.cut_segments);
+        warnings.push(format!("{bytes} bytes of the hosts' runs could not be read; segments that are cut: {cut}"));
+    }
+    warnings.extend_from_slice(&damage.refused);
     let host = |host: &HostRun| JoinedHost { name: host.name.clone(), clock_error_ns: host.clock_error_ns as u64 };
-    JoinedHosts { hosts: hosts.iter().map(host).collect(), warnings: warnings.clone() }
-        .write(into)
-        .with_context(|| format!("cannot write in {}", into.display()))?;
+    let told = JoinedHosts {
+        hosts: hosts.iter().map(host).collect(),
+        warnings: warnings.clone(),
+        damaged_bytes: damage.bytes,
+        cut_segments: damage.cut_segments,
+    };
+    told.write(into).with_context(|| format!("cannot write in {}", into.display()))?;
     Ok(Some(Joined { hosts, warnings }))
 }
 

@@ -17,22 +17,25 @@ pub(crate) struct Hosts {
     names: Vec<String>,
     /// By how much their clocks may be wrong; none of a single host.
     clock_errors_ns: Vec<u64>,
+    /// What of joined hosts' own runs could not be read: bytes, and segments that are cut.
+    damaged: (u64, u64),
 }
 
 impl Hosts {
     /// Those of a run.
     pub(crate) fn of(run: &Path, reader: &RunReader) -> std::io::Result<Self> {
         if let Some(joined) = JoinedHosts::read(run)? {
+            let damaged = (joined.damaged_bytes, joined.cut_segments);
             let (names, clock_errors_ns) =
                 joined.hosts.into_iter().map(|host| (host.name, host.clock_error_ns)).unzip();
-            return Ok(Self { names, clock_errors_ns });
+            return Ok(Self { names, clock_errors_ns, damaged });
         }
         let name = reader.entries.iter().find_map(|entry| match entry {
             Entry::Source { host, .. } => Some(host.name.clone()),
             _ => None,
         });
         let names = name.into_iter().filter(|name| !name.is_empty()).collect();
-        Ok(Self { names, clock_errors_ns: Vec::new() })
+        Ok(Self { names, ..Self::default() })
     }
 
     /// Their names, in the order of their numbers.
@@ -43,6 +46,11 @@ impl Hosts {
     /// By how much a host's clock may be wrong against the first one's, nanoseconds.
     pub(crate) fn clock_error_ns(&self, host: usize) -> u64 {
         self.clock_errors_ns.get(host).copied().unwrap_or(0)
+    }
+
+    /// Bytes of joined hosts' own runs that could not be read, and segments of them that are cut.
+    pub(crate) fn damaged(&self) -> (u64, u64) {
+        self.damaged
     }
 
     /// Whether several hosts' runs were joined: else numbers tell nothing of a host.

@@ -35,6 +35,7 @@ impl<'c> RunRow<'c> {
     pub(crate) fn finish(mut self, reader: &RunReader, span_ns: (u64, u64), damage: &Damage) -> Result<()> {
         let (origin_ns, end_ns) = span_ns;
         let are_several = self.hosts.are_several();
+        let (bytes, cut) = self.hosts.damaged();
         let sources = |host: u32| {
             reader.entries.iter().filter_map(move |entry| match entry {
                 Entry::Source { pid, host: machine, version, rung, .. } => {
@@ -67,8 +68,8 @@ impl<'c> RunRow<'c> {
                 whole((end_ns - origin_ns).saturating_add(1)),
                 whole(*events),
                 of_all(damage.lost),
-                of_all(damage.bytes),
-                of_all(damage.cut_segments),
+                of_all(damage.bytes + bytes),
+                of_all(damage.cut_segments + cut),
                 whole(self.hosts.clock_error_ns(number)),
             ])?;
         }

@@ -424,7 +424,7 @@ fn joined(folder: &Path) {
         stream.finish().expect("a stream");
     }
     let hosts = vec![host("web", 0), host("store's", 70)];
-    JoinedHosts { hosts, warnings: Vec::new() }.write(folder).expect("the hosts");
+    JoinedHosts { hosts, warnings: Vec::new(), damaged_bytes: 70, cut_segments: 2 }.write(folder).expect("the hosts");
 }
 
 #[test]

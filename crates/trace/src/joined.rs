@@ -26,6 +26,10 @@ pub struct JoinedHosts {
     pub hosts: Vec<JoinedHost>,
     /// What a reader should know before trusting the run.
     pub warnings: Vec<String>,
+    /// Bytes of the hosts' own runs that could not be read, which the joined run does not hold.
+    pub damaged_bytes: u64,
+    /// Segments of the hosts' own runs that end in the middle of a block.
+    pub cut_segments: u64,
 }
 
 impl JoinedHosts {
@@ -64,7 +68,8 @@ mod tests {
         assert_eq!(JoinedHosts::read(run).expect("no file is no mistake"), None);
         let hosts = [("web\none", 0), ("store", 5)]
             .map(|(name, error)| JoinedHost { name: name.into(), clock_error_ns: error });
-        let told = JoinedHosts { hosts: hosts.to_vec(), warnings: vec!["a clock".into()] };
+        let told =
+            JoinedHosts { hosts: hosts.to_vec(), warnings: vec!["a clock".into()], damaged_bytes: 3, cut_segments: 1 };
         told.write(run).expect("written");
         assert_eq!(JoinedHosts::read(run).expect("read"), Some(told));
         fs::write(run.join(FILE), "{\"hosts\":[{}]}").expect("written");
