@@ -19,8 +19,8 @@ pub(crate) struct JudgeArgs {
     #[arg(long, value_name = "OBJECTIVE", conflicts_with = "make_fileset", help_heading = "Gate")]
     slo: Vec<Slo>,
     /// What each response must be to be a success: status=200, 'header content-type~json', 'body~REGEX',
-    /// body=sha256:HEX, 'size<1MB', 'json .items[0].id', 'json .ok=true'; != and !~ for what it must not be; 'GET /cart: '
-    /// before it for some requests; may be repeated. None may fail, unless --slo 'errors<1%' says how many
+    /// body=sha256:HEX, 'size<1MB', 'json .items[0].id', 'json .ok=true', schema=FILE; != and !~ for what it must not be;
+    /// 'GET /cart: ' before it for some requests; may be repeated. None may fail, unless --slo 'errors<1%' says how many
     #[arg(long, value_name = "CHECK", conflicts_with = "make_fileset", help_heading = "Gate")]
     check: Vec<Check>,
     /// Statuses that are a success: 200-299,404 or 2xx,404 [default: 200-399]

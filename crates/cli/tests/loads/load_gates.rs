@@ -90,13 +90,21 @@ fn responses_that_fail_a_check_are_no_successes() {
     let digest = std::process::Command::new("sha256sum").arg(folder.path().join("site/page.html")).output();
     let digest = text(&digest.expect("sha256sum is there").stdout);
     let of_page = format!("/page.html: body=sha256:{}", digest.split(' ').next().unwrap_or_default());
+    let schema = |name: &str, kind: &str| {
+        let file = folder.path().join(name);
+        let text = json!({ "properties": { "items": { "items": { "properties": { "id": { "type": kind } } } } } });
+        fs::write(&file, text.to_string()).expect("a schema");
+        format!("/cart.json: schema={}", file.display())
+    };
+    let (of_cart, of_another) = (schema("cart.schema.json", "integer"), schema("other.schema.json", "string"));
     for protocol in [&[][..], &["--http2", "--streams", "3"], &["--pipeline", "3"], &["--no-keepalive"]] {
-        let checks = good.iter().copied().chain([of_page.as_str()]);
+        let checks = good.iter().copied().chain([of_page.as_str(), &of_cart]);
         let checks: Vec<&str> = checks.flat_map(|check| ["--check", check]).collect();
         let told = load(folder.path(), &server, "good", &[&checks[..], protocol].concat());
         assert_eq!(told.status.code(), Some(0), "{protocol:?}: {}", text(&told.stdout));
         let bad =
             ["--check", "/cart.json: json .items[0].id=8", "--check", "body~here", "--check", "status=200", "--json"];
+        let bad = [&["--check", &of_another], &bad[..]].concat();
         let told = load(folder.path(), &server, "good", &[&bad[..], protocol].concat());
         let report = json_of(&told);
         assert_eq!((&report["successes"], &report["failed_checks"]), (&json!(30), &json!(30)), "{report:#}");
@@ -104,9 +112,11 @@ fn responses_that_fail_a_check_are_no_successes() {
             let check = &report["checks"][place];
             (check["responses"].as_u64(), check["failed"].as_u64(), check["example"].as_str().unwrap_or_default())
         };
-        assert_eq!(counted(0), (Some(30), Some(30), "GET /cart.json: 7"));
-        assert_eq!(counted(1), (Some(60), Some(30), format!("GET /cart.json: {CART}").as_str()));
-        assert_eq!(counted(2), (Some(60), Some(0), ""));
+        let differs = "GET /cart.json: /items/0/id: 7 is not of type \"string\"";
+        assert_eq!(counted(0), (Some(30), Some(30), differs));
+        assert_eq!(counted(1), (Some(30), Some(30), "GET /cart.json: 7"));
+        assert_eq!(counted(2), (Some(60), Some(30), format!("GET /cart.json: {CART}").as_str()));
+        assert_eq!(counted(3), (Some(60), Some(0), ""));
         assert_eq!((&report["status"], &report["unexpected"]), (&json!({ "200": 60 }), &json!(30)));
         assert_eq!((&report["passed"], told.status.code()), (&json!(false), Some(3)));
     }
@@ -182,6 +192,7 @@ fn what_cannot_be_judged_is_refused_before_the_run() {
         (&["--slo", "/page.html p95<1s"], "'/cart: p95<200ms'"),
         (&["--slo", "p95>1s"], "a time goes with <"),
         (&["--check", "size<big"], "a size goes with"),
+        (&["--check", "schema=none.json"], "cannot read the schema none.json"),
         (&["--check", "body~["], "is no regular expression"),
         (&["--check", "status=200", "--io", "io_uring"], "io_uring"),
         (&["--find-max", "--slo", "p99<1s", "--slo", "errors<1%"], "give --slo once"),

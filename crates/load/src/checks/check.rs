@@ -2,11 +2,13 @@
 
 use crate::checks::error::CheckError;
 use crate::checks::json_path::JsonPath;
+use crate::checks::schema::Schema;
 use crate::checks::seen::{Keeps, Seen};
 use crate::checks::test::{Answer, Limit, Parsed, Size, Test, Wanted};
 use crate::requests::{Scope, Statuses};
 use crate::{Request, Url};
 use regex::bytes::{Regex, RegexBuilder};
+use std::path::Path;
 use std::str::FromStr;
 
 /// The most checks of a run.
@@ -81,7 +83,10 @@ fn test(text: &str) -> Result<Test, CheckError> {
             let wanted = wanted(rest)?.ok_or_else(wrong)?;
             Ok(Test::Json { path, wanted: wanted.of_json() })
         }
-        "schema" => Err(CheckError::Schema),
+        "schema" => {
+            let file = rest.trim_start().strip_prefix('=').map(str::trim).filter(|file| !file.is_empty());
+            Ok(Test::Schema(Schema::read(Path::new(file.ok_or_else(form)?))?))
+        }
         _ => Err(form()),
     }
 }

@@ -3,6 +3,7 @@
 mod check;
 mod error;
 mod json_path;
+mod schema;
 mod seen;
 mod test;
 

@@ -1,6 +1,7 @@
 //! Whether a response is as a check asks.
 
 use crate::checks::json_path::JsonPath;
+use crate::checks::schema::Schema;
 use crate::checks::seen::{BODY_KEPT_MAX, Keeps, Seen};
 use crate::requests::Statuses;
 use regex::bytes::Regex;
@@ -37,6 +38,8 @@ pub(crate) enum Test {
         path: JsonPath,
         wanted: WantedValue,
     },
+    /// The body, which is JSON, is as a schema asks.
+    Schema(Schema),
 }
 
 /// What is asked of a text.
@@ -135,7 +138,7 @@ impl Test {
         match self {
             Self::Status(_) | Self::Size(_) => Keeps::default(),
             Self::Header { .. } => Keeps { head: true, ..Keeps::default() },
-            Self::Body(_) | Self::Json { .. } => Keeps { body: true, ..Keeps::default() },
+            Self::Body(_) | Self::Json { .. } | Self::Schema(_) => Keeps { body: true, ..Keeps::default() },
             Self::Digest(_) | Self::OtherDigest(_) => Keeps { digest: true, ..Keeps::default() },
         }
     }
@@ -157,6 +160,10 @@ impl Test {
             }
             (Self::Json { path, wanted }, Some(seen)) => match parsed.value(seen) {
                 Ok(value) => of_value(path.of(value), wanted),
+                Err(fault) => Some(fault.to_string()),
+            },
+            (Self::Schema(schema), Some(seen)) => match parsed.value(seen) {
+                Ok(value) => schema.failure(value).map(|words| shown(words.as_bytes())),
                 Err(fault) => Some(fault.to_string()),
             },
             // What a test needs is kept in every run that has it.
@@ -347,7 +354,8 @@ mod tests {
         for (text, words) in [
             ("", "is no check; write status=200"),
             ("stats=200", "is no check"),
-            ("schema=cart.schema.json", "JSON schemas are not read"),
+            ("schema=none.json", "cannot read the schema none.json"),
+            ("schema", "is no check"),
             ("status", "is no check"),
             ("status=20", "write 200"),
             ("header", "behind header stands its name"),
