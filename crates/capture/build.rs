@@ -21,6 +21,7 @@ const OBJECTS: &[&str] = &[
     "user_probes",
     "streams",
     "pids",
+    "generator",
 ];
 
 /// Those of them that every recording needs, or that explain a wait: they are built once more, for kernels before Linux

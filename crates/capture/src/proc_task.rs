@@ -1,5 +1,6 @@
 //! What /proc tells of a task: its state, its use of the CPUs, the system call that it waits in.
 
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use weir_wire::task::{NO_SYSCALL, STATE_UNSEEN, TaskUsage};
 
@@ -22,6 +23,17 @@ pub(crate) fn look(tgid: u32, pid: u32, also_state: bool) -> Option<TaskUsage> {
     }
     let (syscall, descriptor) = call;
     Some(TaskUsage { pid, tgid, run_ns, wait_ns, slices, state, syscall, descriptor })
+}
+
+/// The time on a CPU and the time in a run queue (both nanoseconds) of each task of these processes, by its number.
+#[must_use]
+pub fn cpu_times(pids: &BTreeSet<u32>) -> HashMap<u32, (u64, u64)> {
+    let tasks = |pid: &u32| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let times = |task: fs::DirEntry| {
+        let (run_ns, wait_ns, _) = schedstat(&fs::read_to_string(task.path().join("schedstat")).ok()?)?;
+        Some((task.file_name().to_str()?.parse().ok()?, (run_ns, wait_ns)))
+    };
+    pids.iter().flat_map(tasks).filter_map(times).collect()
 }
 
 /// Time on a CPU, time in a run queue (both nanoseconds) and turns, from a line of `schedstat`

@@ -89,7 +89,7 @@ impl Spine {
     /// Loads the probes for what they are to tell.
     pub(crate) fn load(scope: Scope) -> Result<Self, CaptureError> {
         bound::check()?;
-        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |level, text| tell_of_libbpf(level, &text))));
+        quiet_libbpf();
         let refused = |doing| move |error: libbpf_rs::Error| refusal(doing, &error);
         let (source, words) = match scope {
             Scope::Host(source) => (Some(source), ring_words()),
@@ -193,6 +193,11 @@ pub(crate) fn set_calls(bits: &mut [u8], calls: &[libc::c_long]) {
             *byte |= 1 << (call % 8);
         }
     }
+}
+
+/// Has libbpf write nothing on standard error: it goes to the developers' log.
+pub(crate) fn quiet_libbpf() {
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |level, text| tell_of_libbpf(level, &text))));
 }
 
 /// Passes on what libbpf says, such as the verifier's reasons, to people who debug; errors reach users by other ways.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::{fs, io};
-use support::{alone, explain, number};
+use support::{alone, explain, number, output};
 use weir_testkit::{Faulty, RunningServer, require};
 
 /// Explains a server under a load; what is said of it goes to the test's output.
@@ -288,4 +288,54 @@ fn stolen_time_is_told_where_it_was_taken() {
     assert!(stolen.is_none_or(|stolen| stolen < run), "{stolen:?} of {run} ns");
     // 50 ms of 8 s of two CPUs, most of which ran the server.
     assert!(taken < 5 || stolen.is_some(), "{taken} ticks were taken, and none of it from the server");
+}
+
+/// Asks again and again over one connection, and reads each answer so long after it has come: ADDRESS PORT SECONDS.
+const READER: &str = "import select, socket, sys, time
+connection = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+for _ in range(3000):
+    connection.sendall(b'GET / HTTP/1.1\\r\\nHost: h\\r\\n\\r\\n')
+    select.select([connection], [], [])
+    time.sleep(float(sys.argv[3]))
+    connection.recv(65536)
+";
+
+/// What is said of a generator that reads so late.
+fn of_generator(server: &RunningServer, late_s: &str) -> Value {
+    let port = server.port.to_string();
+    let mut generator = std::process::Command::new("python3")
+        .args(["-c", READER, "127.0.0.1", &port, late_s])
+        .spawn()
+        .expect("python3 starts");
+    std::thread::sleep(Duration::from_millis(300));
+    let told = output(&["explain", "--generator", &generator.id().to_string(), "-d", "2s", "--json"]);
+    generator.kill().expect("the generator is there");
+    generator.wait().expect("the generator ends");
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    serde_json::from_slice(&told.stdout).expect("JSON")
+}
+
+#[test]
+fn a_generator_that_reads_late_is_told_from_a_server_that_answers_late() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::program("python3").is_none() {
+        return;
+    }
+    let server = Faulty::new("plain").start().expect("the server starts");
+    let late = of_generator(&server, "0.02");
+    assert_eq!(late["culprit"], "the generator", "{late:#}");
+    assert!((15e6..40e6).contains(&number(&late, "/slowest/0/unread_ns")), "{late:#}");
+    let slow = Faulty::new("sleep").args(["--ms", "5"]).start().expect("the server starts");
+    let slow = of_generator(&slow, "0");
+    assert_eq!(slow["culprit"], "the server or network", "{slow:#}");
+    assert!(number(&slow, "/slowest/0/latency_ns") > 4.9e6, "{slow:#}");
+    assert!(number(&slow, "/slowest/0/own_share") < 0.1, "{slow:#}");
+    assert!(number(&slow, "/exchanges") > 50.0 && number(&slow, "/dropped") == 0.0, "{slow:#}");
+}
+
+#[test]
+fn a_generator_that_is_not_there_is_wrong_usage() {
+    let told = output(&["explain", "--generator", "4194305"]);
+    assert_eq!(told.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&told.stderr).contains("no process 4194305"));
 }

@@ -9,6 +9,7 @@ mod course;
 pub mod decisions;
 pub mod figures;
 mod from_sockets;
+pub mod generator;
 mod hosts;
 mod joined;
 mod kept_waiting;

@@ -37,6 +37,8 @@ Examples:
       the slowest requests and a sample of the others, as OpenTelemetry's spans
   weir explain --spans spans.jsonl runs/a
       spans of existing instrumentation beside the parts: what they do not see
+  weir explain --generator $(pgrep k6) -d 30s
+      is a slow percentile the server's, or the load generator's own?
   weir explain --group '/shop/*/buy' --group '/static/**' runs/a
       put paths together into transaction classes
 
@@ -112,6 +114,11 @@ pub(crate) struct Args {
     /// Load this URL and record the server meanwhile
     #[arg(long = "load", value_name = "URL")]
     pub(crate) url: Option<String>,
+
+    /// Watch the sockets of a load generator (k6, wrk, JMeter), and say how much of what it reports is its own doing: how
+    /// long answers lay unread. TCP, one request at a time on a connection; as root
+    #[arg(long, value_name = "PID", conflicts_with = "recorded")]
+    pub(super) generator: Option<u32>,
 
     /// Where the run is written [default: a new directory in weir-runs]
     #[arg(long, value_name = "DIR", conflicts_with = "recorded")]

@@ -2,6 +2,7 @@
 
 mod args;
 mod cluster_events;
+mod generator;
 mod live;
 pub(crate) mod spans;
 
@@ -25,6 +26,9 @@ pub(crate) enum Explained {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(pid) = args.generator {
+        return generator::run(pid, args);
+    }
     let (directory, explanation) = match explained(args)? {
         Explained::Run(directory, explanation) => (directory, explanation),
         Explained::Not(code) => return Ok(code),

@@ -33,13 +33,21 @@ pub(super) fn words(report: &LoadReport) -> Option<String> {
 /// Who took most of the slowest requests' time.
 fn culprit(report: &LoadReport, slowest: &Slowest) -> &'static str {
     let share = slowest.own_share();
-    if share >= OWN_MOSTLY {
-        return "the generator";
-    }
-    if slowest.unread_ns.is_none() && report.generator.bottleneck {
+    if share < OWN_MOSTLY && slowest.unread_ns.is_none() && report.generator.bottleneck {
         return "not known, as the generator lacked CPU";
     }
-    if share >= OWN_PARTLY { "the server or network, and the generator" } else { "the server or network" }
+    culprit_by_share(share)
+}
+
+/// Who took most of the time, where this share of it is the generator's own.
+pub(crate) fn culprit_by_share(share: f64) -> &'static str {
+    if share >= OWN_MOSTLY {
+        "the generator"
+    } else if share >= OWN_PARTLY {
+        "the server or network, and the generator"
+    } else {
+        "the server or network"
+    }
 }
 
 /// CPU time of the generator for each whole response and failure, in nanoseconds.

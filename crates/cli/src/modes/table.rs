@@ -138,6 +138,10 @@ fn watches(matches: &ArgMatches) -> bool {
     !given(matches, "recorded") && !given(matches, "url") && any_given(matches, TARGET)
 }
 
+fn watches_a_generator(matches: &ArgMatches) -> bool {
+    given(matches, "generator")
+}
+
 fn makes_a_run_without_stacks(matches: &ArgMatches) -> bool {
     !given(matches, "recorded") && !given(matches, "stacks") && (given(matches, "url") || any_given(matches, TARGET))
 }
@@ -229,6 +233,25 @@ const LOADING: &[&[&str]] =
     &[&["command", "rate", "seed", "queue"], DRIVE, WHEN, REQUEST, TLS, TRUST, REACH, SLOW, MIX, CROWD, FILE_SET];
 
 const EXPLAIN_URL: &str = "explain --load http://h/ --port 80";
+const OF_GENERATOR: &[&str] = &["generator"];
+const ONLY_A_GENERATOR: &str = "only the generator's sockets are watched: no server is recorded, and there is no run; leave it out, or --generator";
+/// What does nothing where a generator is watched: all but `--json` and `--duration`.
+const BESIDE_A_GENERATOR: &[&[&str]] = &[
+    &["recorded", "url", "run", "command", "rate", "seed", "queue"],
+    &["group", "server_side", "tls_port", "slo", "decisions", "cluster_events", "html", "folded", "otlp", "spans"],
+    TARGET,
+    RECORDING,
+    DRIVE,
+    WHEN,
+    REQUEST,
+    TLS,
+    TRUST,
+    REACH,
+    SLOW,
+    MIX,
+    CROWD,
+    FILE_SET,
+];
 const WITHOUT_STACKS: &str = "no stacks are sampled, so there are none to write; add --stacks";
 
 /// The commands.
@@ -236,6 +259,7 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage {
         path: &["explain"],
         options: &[
+            OF_GENERATOR,
             &["recorded", "url", "run", "command", "rate", "duration", "seed", "queue"],
             EXPLAINING,
             TARGET,
@@ -252,6 +276,12 @@ pub(super) const COMMANDS: &[Usage] = &[
             FILE_SET,
         ],
         modes: &[
+            Mode {
+                example: "explain --generator 1",
+                is_on: watches_a_generator,
+                idle: BESIDE_A_GENERATOR,
+                words: ONLY_A_GENERATOR,
+            },
             Mode { example: "explain r", is_on: has_run, idle: MAKING, words: RUN_IS_THERE },
             Mode { example: "explain --port 80", is_on: watches, idle: LOADING, words: NOTHING_IS_LOADED },
             Mode {
@@ -275,6 +305,7 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage {
         path: &["advise"],
         options: &[
+            OF_GENERATOR,
             &["recorded", "url", "run", "command", "rate", "duration", "seed", "queue"],
             &["trial", "at", "blocks", "block_seconds", "smallest_effect"],
             EXPLAINING,
@@ -295,8 +326,8 @@ pub(super) const COMMANDS: &[Usage] = &[
             Mode {
                 example: "advise",
                 is_on: |_| true,
-                idle: &[&["html", "group", "slo"]],
-                words: "advice has neither classes, objectives nor a page; weir explain takes it",
+                idle: &[&["html", "group", "slo", "generator"]],
+                words: "advice has no classes, objectives or page, and none of generators; weir explain takes it",
             },
             Mode {
                 example: "advise",
