@@ -6,13 +6,12 @@ use crate::counts::slices;
 use crate::counts::slices::locked;
 use crate::counts::tally::Tally;
 use crate::error::system::checked;
-use crate::http2::Wire;
 use crate::options::control::Control;
 use crate::options::settings::Options;
 use crate::plan::run_plan::{Host, Plan, Share, shares};
 use crate::report::health::{Health, Probe};
 use crate::{LoadError, LoadReport};
-use crate::{http1, http2};
+use crate::{http1, http2, http3};
 use std::time::Duration;
 
 /// From the making of the threads to the first request: longer than making them takes.
@@ -24,21 +23,26 @@ const LEAD_NS: u64 = 2_000_000;
 /// [`LoadError`], if the run cannot be made at all: single failed requests are counted instead.
 pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadError> {
     let plan = Plan::new(&options)?;
-    let wire = Wire::new(&options)?;
+    let wires = Wires { http2: http2::Wire::new(&options)?, http3: http3::Wire::new(&options, &plan.hosts)? };
     let start_ns = monotonic_ns() + LEAD_NS;
     let cpu = options.cpu;
     let (slices, collector) = slices::channel(options.sampling, options.threads, start_ns);
     let shares = shares(&mut options, start_ns, slices);
-    tracing::info!(hosts = plan.hosts.len(), threads = shares.len(), is_http2 = wire.is_some(), "run begins");
+    tracing::info!(
+        hosts = plan.hosts.len(),
+        threads = shares.len(),
+        version = options.protocol.version(),
+        "run begins"
+    );
     *locked(&control.series) = Series::new(options.sampling);
     let results: Vec<Result<(Tally, Health, u64), LoadError>> = std::thread::scope(|scope| {
-        let (plan, wire) = (&plan, wire.as_ref());
+        let (plan, wires) = (&plan, &wires);
         let threads: Vec<_> = shares
             .into_iter()
             .map(|share| {
                 let name = format!("weir-load-{}", share.lane);
                 let work = move || {
-                    let result = drive(plan, wire, control, share, cpu, start_ns);
+                    let result = drive(plan, wires, control, share, (cpu, start_ns));
                     if result.is_err() {
                         // What ends one loop ends the run.
                         control.stop();
@@ -85,14 +89,19 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
     Ok(report)
 }
 
+/// What goes out over the versions of HTTP that are not spoken as text, if one of them is.
+struct Wires {
+    http2: Option<http2::Wire>,
+    http3: Option<http3::Wire>,
+}
+
 /// What one thread does: prepares itself, waits for the common start, and runs its loop.
 fn drive(
     plan: &Plan,
-    wire: Option<&Wire>,
+    wires: &Wires,
     control: &Control,
     mut share: Share,
-    cpu: Option<usize>,
-    start_ns: u64,
+    (cpu, start_ns): (Option<usize>, u64),
 ) -> Result<(Tally, Health, u64), LoadError> {
     if let Some(first) = cpu {
         pin(first + share.lane as usize)?;
@@ -102,14 +111,18 @@ fn drive(
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     let lane = share.lane;
     share.slices.begin();
-    let work: Box<dyn FnOnce() -> Result<(Tally, u64), LoadError> + '_> = match wire {
-        None => {
-            let engine = http1::engine(plan, control, share)?;
-            Box::new(move || http1::drive(engine, start_ns))
+    let work: Box<dyn FnOnce() -> Result<(Tally, u64), LoadError> + '_> = match wires {
+        Wires { http3: Some(wire), .. } => {
+            let engine = http3::engine(plan, wire, control, share)?;
+            Box::new(move || http3::drive(engine, start_ns))
         }
-        Some(wire) => {
+        Wires { http2: Some(wire), .. } => {
             let engine = http2::engine(plan, wire, control, share)?;
             Box::new(move || http2::drive(engine, start_ns))
+        }
+        Wires { http2: None, http3: None } => {
+            let engine = http1::engine(plan, control, share)?;
+            Box::new(move || http1::drive(engine, start_ns))
         }
     };
     std::thread::sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));

@@ -1,8 +1,10 @@
 //! Which certificates are believed.
 
 use crate::connect::session_store::Sessions;
+use crate::connect::witness::Witnessed;
 use crate::error::tls_setup::TlsSetupError;
 use crate::reach::pin::Pin;
+use crate::reach::protocol::Protocol;
 use crate::reach::tls::{Identity, Tls};
 use crate::reach::trust::Trust;
 use crate::requests::host;
@@ -18,7 +20,12 @@ use std::sync::Arc;
 use weir_client::{Alike, Anchored};
 
 /// The set-up that all connections of a run share; as many sessions as connections are kept, if they are resumed.
-pub(crate) fn client_config(trust: &Trust, tls: &Tls, connections: u32) -> Result<Arc<ClientConfig>, TlsSetupError> {
+pub(crate) fn client_config(
+    trust: &Trust,
+    tls: &Tls,
+    connections: u32,
+    protocol: Protocol,
+) -> Result<Arc<ClientConfig>, TlsSetupError> {
     let provider = Arc::new(tls.provider()?);
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
         Trust::Anything => Arc::new(Alike::believing(Arc::clone(&provider))),
@@ -31,6 +38,10 @@ pub(crate) fn client_config(trust: &Trust, tls: &Tls, connections: u32) -> Resul
     let verifier = match tls.pins.is_empty() {
         true => verifier,
         false => Arc::new(Pinned { within: verifier, pins: tls.pins.clone() }),
+    };
+    let verifier = match protocol {
+        Protocol::Http3 { .. } => Arc::new(Witnessed(verifier)),
+        Protocol::Http1 | Protocol::Http2 { .. } => verifier,
     };
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(tls.versions())?
@@ -49,6 +60,7 @@ pub(crate) fn client_config(trust: &Trust, tls: &Tls, connections: u32) -> Resul
         false => Resumption::disabled(),
     };
     config.enable_sni = tls.send_name;
+    config.enable_early_data = matches!(protocol, Protocol::Http3 { early_data: true, .. });
     config.alpn_protocols.clone_from(&tls.alpn);
     Ok(Arc::new(config))
 }
