@@ -3,11 +3,11 @@
 use crate::Choices;
 use std::time::{Duration, SystemTime};
 use weir_load::access_log::AccessLog;
+use weir_load::cookies::{COOKIES_MAX, CookieJar};
 use weir_load::http3::Malformed;
 use weir_load::http3::frames::{Event, Reader};
 use weir_load::http3::inbound::{InboundStreams, Said};
 use weir_load::http3::qpack::{Decoder, Head};
-use weir_load::cookies::{COOKIES_MAX, CookieJar};
 use weir_load::sessions::{Session, Sessions, Think, parse_sessions};
 use weir_load::workload::Crowd;
 use weir_load::{Check, Options, Profile, Request, Scope, Url, parse_server_list, parse_uri_log, parse_url_list};

@@ -55,12 +55,14 @@ pub(crate) fn client_config(
             error => error.into(),
         })?,
     };
+    config.enable_early_data = matches!(protocol, Protocol::Http3 { early_data: true, .. });
     config.resumption = match tls.resume {
+        // A connection that begins with requests of 0-RTT is over before what resumes it the next time has come.
+        true if config.enable_early_data => Resumption::store(Arc::new(Sessions::new(2 * connections as usize))),
         true => Resumption::store(Arc::new(Sessions::new(connections as usize))),
         false => Resumption::disabled(),
     };
     config.enable_sni = tls.send_name;
-    config.enable_early_data = matches!(protocol, Protocol::Http3 { early_data: true, .. });
     config.alpn_protocols.clone_from(&tls.alpn);
     Ok(Arc::new(config))
 }

@@ -1,6 +1,7 @@
 //! What happens to connections beside the way of a request: they are left, ended, and replaced.
 
 use crate::connect::connection::Phase;
+use crate::connect::connector::LINGER_NS;
 use crate::engine::state::Engine;
 use crate::http3::failing::words_of;
 use crate::http3::malformed::code;
@@ -27,11 +28,17 @@ impl Engine<'_, Http3<'_>> {
         self.replace();
     }
 
-    /// The last request of a connection that is left is over. Unlike one of TCP it is closed by this side at once: no
-    /// port stays busy after it.
+    /// The last request of a connection that is left is over. Unlike one of TCP it is closed by this side at once, as no
+    /// port stays busy after it; but where sessions are resumed the server is given the time to send what that takes.
     pub(crate) fn left(&mut self, slot: usize) {
-        self.close(slot);
-        self.replace();
+        let connection = &mut self.connections[slot];
+        let waits = self.http.wire.resumes && !connection.counted && !connection.http.is_confirmed();
+        if !waits {
+            self.close(slot);
+            self.replace();
+        } else if connection.linger_until_ns == 0 {
+            connection.linger_until_ns = self.now_ns + LINGER_NS;
+        }
     }
 
     /// Opens another connection if there is something to send that those being made are not for.
@@ -62,6 +69,10 @@ impl Engine<'_, Http3<'_>> {
     /// What of a connection that is made is overdue.
     pub(crate) fn look_at_streams(&mut self, slot: usize, now_ns: u64) {
         let timeout_ns = self.plan.timeout_ns;
+        let linger_until_ns = self.connections[slot].linger_until_ns;
+        if linger_until_ns != 0 && now_ns >= linger_until_ns && self.connections[slot].http.active == 0 {
+            return self.close(slot);
+        }
         let http = &self.connections[slot].http;
         let is_overdue = |since_ns: u64| now_ns.saturating_sub(since_ns) >= timeout_ns;
         // One that says nothing at all is gone; of one that goes on only the request is given up.

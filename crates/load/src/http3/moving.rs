@@ -10,7 +10,8 @@ impl Engine<'_, Http3<'_>> {
     pub(crate) fn move_if_due(&mut self, slot: usize, now_ns: u64) {
         let every_ns = self.http.wire.migrate_ns;
         let connection = &self.connections[slot];
-        if every_ns == u64::MAX || connection.phase != Phase::Open {
+        // A server that has not answered over the new way yet would have to look at another one meanwhile.
+        if every_ns == u64::MAX || connection.phase != Phase::Open || connection.http.is_unheard {
             return;
         }
         let since_ns = connection.http.moved_ns.max(connection.connect_start_ns);

@@ -80,7 +80,12 @@ impl Engine<'_, Http3<'_>> {
             }
             let Some(link) = &mut connection.http.link else { return };
             self.http.transport.exchange(link.handle, &mut link.quic, &mut link.is_known);
-            let Some(event) = link.quic.poll() else { return };
+            let Some(event) = link.quic.poll() else {
+                if connection.linger_until_ns != 0 && connection.http.active == 0 && connection.http.is_confirmed() {
+                    self.left(slot);
+                }
+                return;
+            };
             match event {
                 Event::Stream(StreamEvent::Readable { id }) => match id.dir() {
                     Dir::Bi => self.read_response(slot, id),

@@ -241,6 +241,11 @@ impl Streams {
         Some((place as u32, stream))
     }
 
+    /// Whether the server has confirmed the handshake (RFC 9001 4.1.2), with which it sends what resumes the session.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.quic.stats().frame_rx.handshake_done > 0)
+    }
+
     /// Whether no further request may begin on it.
     #[inline]
     pub(crate) fn is_used_up(&self) -> bool {

@@ -23,6 +23,8 @@ pub(crate) struct Wire {
     pub(crate) keep_alive: bool,
     /// Whether requests are put together as they go, with the cookies of their connection's jar.
     pub(crate) cookie_jar: bool,
+    /// Whether connections resume the sessions of former ones.
+    pub(crate) resumes: bool,
     /// Whether requests go out before the handshake is over, where the session allows it.
     pub(crate) early_data: bool,
     /// After how long a connection moves to another port, again and again; `u64::MAX` for never.
@@ -124,6 +126,7 @@ impl Wire {
             streams,
             keep_alive: options.keep_alive,
             cookie_jar: requests.cookie_jar,
+            resumes: options.reach.tls.resume,
             early_data,
             migrate_ns: migrate_every.map_or(u64::MAX, |every| u64::try_from(every.as_nanos()).unwrap_or(u64::MAX)),
             client: transport::client(tls, options.reach.tls.resume)?,

@@ -44,10 +44,28 @@ class Server(QuicConnectionProtocol):
         self.http.send_data(stream, content, end_stream=True)
 
 
+class Tickets(dict):
+    """The sessions that can be resumed, each once."""
+
+    def add(self, ticket):
+        self[ticket.ticket] = ticket
+
+    def take(self, label):
+        return self.pop(label, None)
+
+
 async def main():
+    tickets = Tickets()
     configuration = QuicConfiguration(is_client=False, alpn_protocols=["h3"])
     configuration.load_cert_chain(sys.argv[1], sys.argv[2])
-    server = await serve("127.0.0.1", 0, configuration=configuration, create_protocol=Server)
+    server = await serve(
+        "127.0.0.1",
+        0,
+        configuration=configuration,
+        create_protocol=Server,
+        session_ticket_fetcher=tickets.take,
+        session_ticket_handler=tickets.add,
+    )
     print(server._transport.get_extra_info("sockname")[1], flush=True)
     await asyncio.Event().wait()
 

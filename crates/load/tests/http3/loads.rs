@@ -22,7 +22,9 @@ fn every_request_is_answered_and_told() {
                 [request.intended_ns, request.started_ns, request.sent_ns, request.first_byte_ns, request.done_ns];
             assert!(times.is_sorted() && times[0] > 0, "{request:?}");
         }
-        assert!(report.http3.is_some_and(|counts| counts.streams_held == 0 && counts.windows_told == 0));
+        // A server grants streams anew when its responses have arrived, which may hold several requests up.
+        let counts = report.http3.expect("counts of HTTP/3");
+        assert!((streams > 1 || counts.streams_held == 0) && counts.windows_told == 0, "{counts:?}");
     }
     assert_eq!(server.seen.lock().expect("no panic").connections, 6);
 }
@@ -45,7 +47,7 @@ fn methods_headers_and_bodies_go_out_as_they_are() {
     wanted.requests.cookies = vec![("a".to_owned(), "1".to_owned())];
     assert_clean(&load(wanted), 1);
     let text = String::from_utf8_lossy(&asked.lock().expect("no panic")[0]).into_owned();
-    for part in ["/p?q", "\u{5}x-own\u{3}yes", "\u{3}a=1", "127.0.0.1:", "weir/", "\0\tsome text"] {
+    for part in ["/p?q", "%x-own\u{3}yes", "\u{3}a=1", "127.0.0.1:", "weir/", "\0\tsome text"] {
         assert!(text.contains(part), "{part:?} in {text:?}");
     }
     // POST, https and a length of 9 by the static table (RFC 9204 appendix A): 20, 23, and the name of 4.

@@ -1,4 +1,6 @@
 //! A server of HTTP/3 as tests want it: QUIC by quinn-proto, frames as the test says, one thread.
+// Each test binary uses its own part of this.
+#![allow(dead_code)]
 
 use bytes::{Bytes, BytesMut};
 use quinn_proto::crypto::rustls::QuicServerConfig;
