@@ -97,10 +97,10 @@ impl Kernel {
         self.calls.receive += 1;
         let mut controls = [[0u64; CONTROL_WORDS]; RECEPTIONS];
         let bytes = inbox.bytes.as_mut_ptr();
-        // SAFETY: each piece lies within the buffer, which has room for all of them.
-        let mut pieces: [libc::iovec; RECEPTIONS] = std::array::from_fn(|place| libc::iovec {
-            iov_base: unsafe { bytes.add(place * RECEPTION_BYTES) }.cast(),
-            iov_len: RECEPTION_BYTES,
+        let mut pieces: [libc::iovec; RECEPTIONS] = std::array::from_fn(|place| {
+            // SAFETY: each piece lies within the buffer, which has room for all of them.
+            let piece = unsafe { bytes.add(place * RECEPTION_BYTES) };
+            libc::iovec { iov_base: piece.cast(), iov_len: RECEPTION_BYTES }
         });
         // SAFETY: all-zero headers are valid: they name nothing.
         let mut messages: [libc::mmsghdr; RECEPTIONS] = unsafe { std::mem::zeroed() };

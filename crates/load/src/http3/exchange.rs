@@ -56,7 +56,7 @@ impl Engine<'_, Http3<'_>> {
         if placed.started_ns == 0 {
             placed.started_ns = self.now_ns;
         }
-        connection.http.unsent.push(place);
+        connection.http.list_unsent(place);
         self.write_request(slot, place, stream);
         self.touch(slot);
     }

@@ -44,7 +44,7 @@ impl Engine<'_, Http3<'_>> {
         }
         self.open_control(slot);
         let requests = &self.http.wire.requests;
-        for _ in 0..self.share_of(slot) {
+        for _ in 0..self.share_of_held() {
             let connection = &mut self.connections[slot];
             let has_stream = connection.http.link.as_mut().is_some_and(|link| link.has_stream());
             let next = self.http.held.front();

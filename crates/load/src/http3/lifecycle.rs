@@ -11,7 +11,7 @@ use weir_wire::client::Outcome;
 
 impl Engine<'_, Http3<'_>> {
     /// How many of the requests that are held fall to a connection that is being made: an equal share.
-    pub(crate) fn share_of(&self, _slot: usize) -> usize {
+    pub(crate) fn share_of_held(&self) -> usize {
         self.http.held.len().div_ceil(self.http.connecting.max(1) as usize)
     }
 

@@ -36,8 +36,9 @@ impl Engine<'_, Http3<'_>> {
         if link.has_stream() {
             return true;
         }
+        let is_wanted = !self.scheduler.is_open_loop() || !self.http.queue.is_empty() || !self.http.held.is_empty();
         let at_first = link.streams_used == u64::from(connection.http.active);
-        if connection.http.held_since_ns == 0 {
+        if is_wanted && connection.http.held_since_ns == 0 {
             connection.http.held_since_ns = self.now_ns;
         }
         if at_first {

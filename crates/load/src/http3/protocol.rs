@@ -152,7 +152,7 @@ impl ProtocolLoop for Engine<'_, Http3<'_>> {
     }
 
     fn ready(&mut self, slot: usize) {
-        let share = self.share_of(slot);
+        let share = self.share_of_held();
         self.http.connecting -= 1;
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Open;
@@ -170,7 +170,7 @@ impl ProtocolLoop for Engine<'_, Http3<'_>> {
 
     fn not_made(&mut self, slot: usize, outcome: Outcome, words: Option<&str>) {
         self.take_back(slot);
-        let share = self.share_of(slot);
+        let share = self.share_of_held();
         if let Some(words) = words {
             self.tally.reasons.note(outcome, words, share as u64);
         }

@@ -119,10 +119,9 @@ impl Engine<'_, Http3<'_>> {
 
     /// The server lets more streams be opened.
     fn streams_available(&mut self, slot: usize) {
-        let is_wanted = !self.scheduler.is_open_loop() || !self.http.queue.is_empty() || !self.http.held.is_empty();
         let http = &mut self.connections[slot].http;
         let since_ns = std::mem::take(&mut http.held_since_ns);
-        if since_ns != 0 && is_wanted {
+        if since_ns != 0 {
             self.tally.http3.counts.streams_held += 1;
             self.tally.http3.counts.streams_held_ns += self.now_ns.saturating_sub(since_ns);
         }

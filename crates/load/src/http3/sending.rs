@@ -17,6 +17,16 @@ use std::time::SystemTime;
 /// Calls that send for one connection before others have their turn.
 const SENDS_MAX: usize = 64;
 
+/// What came of sending.
+enum Sent {
+    /// Something went out; there may be more.
+    Some,
+    /// There is nothing to send now, or no room for it.
+    Nothing,
+    /// The connection is no longer there.
+    Gone,
+}
+
 impl Engine<'_, Http3<'_>> {
     /// Gives a request that was just placed to QUIC, as far as the server's windows allow.
     #[inline]
@@ -131,45 +141,55 @@ impl Engine<'_, Http3<'_>> {
     /// again.
     pub(crate) fn flush(&mut self, slot: usize) {
         for _ in 0..SENDS_MAX {
-            let connection = &mut self.connections[slot];
-            let Some(stream) = &mut connection.stream else { return };
-            let (fd, http) = (stream.fd().as_raw_fd(), &mut connection.http);
-            if !http.blocked.is_empty() {
-                break;
-            }
-            let Some(link) = &mut http.link else { return };
-            self.now_ns = monotonic_ns();
-            let transport = &mut self.http.transport;
-            let now = transport.clock.instant(self.now_ns);
-            transport.out.clear();
-            let Some(transmit) = link.quic.poll_transmit(now, transport.segments_max, &mut transport.out) else {
-                break;
-            };
-            for place in http.unsent.drain(..) {
-                let exchange: &mut Exchange = &mut http.table[place as usize];
-                if exchange.sent_ns == 0 {
-                    exchange.sent_ns = self.now_ns;
-                }
-            }
-            if link.sets_ecn && transmit.ecn.is_none() {
-                link.sets_ecn = false;
-                self.connector.kernel.stop_ecn(fd, transmit.destination.is_ipv6());
-            }
-            stream.sent += transmit.size as u64;
-            let datagram_bytes = transmit.segment_size.and_then(|size| u16::try_from(size).ok());
-            let sent = self.connector.kernel.send_datagrams(fd, &transport.out[..transmit.size], datagram_bytes);
-            if let Err(error) = sent
-                && !self.not_sent(slot, &error, datagram_bytes)
-            {
-                return;
+            match self.send_some(slot) {
+                Sent::Some => {}
+                Sent::Nothing => return self.enter_deadline(slot),
+                Sent::Gone => return,
             }
         }
+        // The others have their turn, and then this one goes on.
         self.enter_deadline(slot);
+        self.enter(slot, self.now_ns);
     }
 
-    /// The kernel did not take datagrams; tells whether the connection is still there.
+    /// Gives the kernel what goes out with one call.
+    #[inline]
+    fn send_some(&mut self, slot: usize) -> Sent {
+        let connection = &mut self.connections[slot];
+        let Some(stream) = &mut connection.stream else { return Sent::Gone };
+        let (fd, http) = (stream.fd().as_raw_fd(), &mut connection.http);
+        if !http.blocked.is_empty() {
+            return Sent::Nothing;
+        }
+        let Some(link) = &mut http.link else { return Sent::Gone };
+        self.now_ns = monotonic_ns();
+        let transport = &mut self.http.transport;
+        let now = transport.clock.instant(self.now_ns);
+        transport.out.clear();
+        let Some(transmit) = link.quic.poll_transmit(now, transport.segments_max, &mut transport.out) else {
+            return Sent::Nothing;
+        };
+        for place in http.unsent.drain(..) {
+            let exchange: &mut Exchange = &mut http.table[place as usize];
+            if exchange.sent_ns == 0 {
+                exchange.sent_ns = self.now_ns;
+            }
+        }
+        if link.sets_ecn && transmit.ecn.is_none() {
+            link.sets_ecn = false;
+            self.connector.kernel.stop_ecn(fd, transmit.destination.is_ipv6());
+        }
+        stream.sent += transmit.size as u64;
+        let datagram_bytes = transmit.segment_size.and_then(|size| u16::try_from(size).ok());
+        match self.connector.kernel.send_datagrams(fd, &transport.out[..transmit.size], datagram_bytes) {
+            Ok(()) => Sent::Some,
+            Err(error) => self.not_sent(slot, &error, datagram_bytes),
+        }
+    }
+
+    /// The kernel did not take datagrams.
     #[cold]
-    fn not_sent(&mut self, slot: usize, error: &io::Error, datagram_bytes: Option<u16>) -> bool {
+    fn not_sent(&mut self, slot: usize, error: &io::Error, datagram_bytes: Option<u16>) -> Sent {
         match error.raw_os_error() {
             Some(libc::EAGAIN) => {
                 let http = &mut self.connections[slot].http;
@@ -178,7 +198,7 @@ impl Engine<'_, Http3<'_>> {
             }
             Some(libc::ECONNREFUSED) => {
                 self.refused(slot, error);
-                return false;
+                return Sent::Gone;
             }
             cause => {
                 // As if they were lost on their way: QUIC sends again what was in them.
@@ -188,7 +208,7 @@ impl Engine<'_, Http3<'_>> {
                 }
             }
         }
-        true
+        Sent::Some
     }
 
     /// The socket has room: what it had none for goes out first.
@@ -216,9 +236,18 @@ impl Engine<'_, Http3<'_>> {
         let http = &mut self.connections[slot].http;
         let deadline = http.link.as_mut().and_then(|link| link.quic.poll_timeout());
         http.deadline_ns = deadline.map_or(NEVER, |at| transport.clock.nanoseconds(at));
-        if http.deadline_ns < http.entered_ns {
-            http.entered_ns = http.deadline_ns;
-            transport.timers.enter(http.deadline_ns, slot);
+        let deadline_ns = http.deadline_ns;
+        self.enter(slot, deadline_ns);
+    }
+
+    /// Has a connection asked at this time, if not sooner.
+    #[inline]
+    fn enter(&mut self, slot: usize, at_ns: u64) {
+        let http = &mut self.connections[slot].http;
+        http.deadline_ns = http.deadline_ns.min(at_ns);
+        if at_ns < http.entered_ns {
+            http.entered_ns = at_ns;
+            self.http.transport.timers.enter(at_ns, slot);
         }
     }
 

@@ -241,6 +241,16 @@ impl Streams {
         Some((place as u32, stream))
     }
 
+    /// Notes that no datagrams were sent since a request was placed there; each place is listed once, or soon again so.
+    #[inline]
+    pub(crate) fn list_unsent(&mut self, place: u32) {
+        if self.unsent.len() >= self.table.len() {
+            self.unsent.sort_unstable();
+            self.unsent.dedup();
+        }
+        self.unsent.push(place);
+    }
+
     /// Whether the server has confirmed the handshake (RFC 9001 4.1.2), with which it sends what resumes the session.
     pub(crate) fn is_confirmed(&self) -> bool {
         self.link.as_ref().is_some_and(|link| link.quic.stats().frame_rx.handshake_done > 0)

@@ -22,12 +22,12 @@ fn a_stall_is_in_the_percentiles_as_arithmetic_says() {
     // truth.
     for _ in 0..5 {
         let mut wanted = options(&server, 1, 10, 100);
-        wanted.schedule = Schedule::Fixed { rate_per_s: 1000.0 };
-        // Whole seconds, so that each phase of the stall is met equally often.
+        wanted.schedule = Schedule::Fixed { rate_per_s: 400.0 };
+        // Few enough that a server without optimization has answered what waited within the 5 % of 200 ms; whole seconds, so that each phase of the stall is met equally often.
         wanted.stop = StopRule::Duration(Duration::from_secs(2));
         let report = weir_load::run(wanted, &Control::default()).expect("the run is made");
-        assert_eq!((report.requests, report.failures(), report.dropped), (2000, 0, 0), "{:?}", report.reasons);
-        // 800 of 1000 arrivals find the server free; the others wait for what is left of the stall: 0 to 200 ms,
+        assert_eq!((report.requests, report.failures(), report.dropped), (800, 0, 0), "{:?}", report.reasons);
+        // 320 of 400 arrivals find the server free; the others wait for what is left of the stall: 0 to 200 ms,
         // evenly. So of all sorted by latency, the share q above 0.8 waits (q - 0.8) / 0.2 * 200 ms.
         let latency = Summary::of(&report.latency).expect("all succeeded");
         let off = |measured: u64, quantile: f64| (measured as f64 / ((quantile - 0.8) * 1e9) - 1.0).abs();
