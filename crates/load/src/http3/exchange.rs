@@ -142,6 +142,7 @@ impl Engine<'_, Http3<'_>> {
         let (number, connect_start_ns) = (connection.number, connection.connect_start_ns);
         let exchange = connection.http.take(place);
         self.scheduler.outstanding -= 1;
+        self.count_held(exchange.held_since_ns);
         let done_ns = self.now_ns;
         if done_ns.wrapping_sub(exchange.intended_ns) >= self.tally.slow.from_ns {
             self.look_at_slow(slot, &exchange);

@@ -113,11 +113,17 @@ impl Engine<'_, Http3<'_>> {
         self.go_on(slot);
     }
 
+    /// A body is held up by the server's windows no more.
+    #[inline]
+    pub(crate) fn count_held(&mut self, since_ns: u64) {
+        if since_ns != 0 {
+            self.tally.http3.counts.bodies_held_ns += self.now_ns.saturating_sub(since_ns);
+        }
+    }
+
     pub(crate) fn count_failure(&mut self, connection: u64, exchange: &Exchange, outcome: Outcome) {
         self.scheduler.outstanding -= 1;
-        if exchange.held_since_ns != 0 {
-            self.tally.http3.counts.bodies_held_ns += self.now_ns.saturating_sub(exchange.held_since_ns);
-        }
+        self.count_held(exchange.held_since_ns);
         count_unanswered(self.plan, &mut self.tally, exchange.request, Unanswered::Failed);
         self.tally.failed(outcome, 1, self.now_ns.saturating_sub(exchange.intended_ns));
         self.tally.last_done_ns = self.now_ns;

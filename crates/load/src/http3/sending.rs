@@ -64,13 +64,11 @@ impl Engine<'_, Http3<'_>> {
         if exchange.is_sent {
             return;
         }
-        let held_ns = self.now_ns.saturating_sub(exchange.held_since_ns);
-        if std::mem::take(&mut exchange.held_since_ns) != 0 {
-            self.tally.http3.counts.bodies_held_ns += held_ns;
-        }
+        let since_ns = std::mem::take(&mut exchange.held_since_ns);
         let prepared: &PreparedRequest = &self.http.wire.requests[exchange.request as usize];
         let sent = exchange.written.saturating_sub(exchange.head_bytes as usize);
         let body = prepared.body.slice(sent.min(prepared.body.len())..);
+        self.count_held(since_ns);
         self.write_pieces(slot, place, stream, [Bytes::new(), body]);
     }
 
@@ -113,10 +111,13 @@ impl Engine<'_, Http3<'_>> {
     /// The server wants no more of a request's body (RFC 9114 4.1).
     pub(crate) fn stop_writing(&mut self, slot: usize, place: u32, stream: StreamId) {
         let http = &mut self.connections[slot].http;
-        http.at(place).is_sent = true;
+        let exchange = http.at(place);
+        exchange.is_sent = true;
+        let since_ns = std::mem::take(&mut exchange.held_since_ns);
         if let Some(link) = &mut http.link {
             reset(link, stream, code::NO_ERROR);
         }
+        self.count_held(since_ns);
     }
 
     /// Has a connection written before the loop goes on.

@@ -228,10 +228,7 @@ impl LoadReport {
             handshakes: tally.handshakes,
             reasons: tally.reasons.sorted(),
             tolerated: tally.oddities.remarks(),
-            goaways: match options.protocol {
-                Protocol::Http3 { .. } => tally.http3.closes.remarks(|code| http3_code_words(code.into())),
-                Protocol::Http1 | Protocol::Http2 { .. } => tally.goaways.remarks(code_words),
-            },
+            goaways: goaways(options.protocol, &tally),
             http3: matches!(options.protocol, Protocol::Http3 { .. }).then_some(tally.http3.counts),
             mix: options.requests.mix.as_ref().map(|mix| tally.mix.report(mix)),
             fairness: tally.clients.fairness(),
@@ -401,6 +398,14 @@ impl LoadReport {
             }
         }
         warnings
+    }
+}
+
+/// The codes by which servers ended connections.
+fn goaways(protocol: Protocol, tally: &Tally) -> Vec<Remark> {
+    match protocol {
+        Protocol::Http3 { .. } => tally.http3.closes.remarks(|code| http3_code_words(code.into())),
+        Protocol::Http1 | Protocol::Http2 { .. } => tally.goaways.remarks(code_words),
     }
 }
 

@@ -1,12 +1,11 @@
 //! Loads over HTTP/3, against a server of the tests' own: what it does and says is what the report must tell.
-// scripts/test: loads, punctual
+// scripts/test: loads
 
 mod faults;
 mod handshakes;
 mod loads;
 mod options;
 mod peers;
-mod punctual;
 mod quic_server;
 #[path = "../server/mod.rs"]
 mod server;
