@@ -7,7 +7,7 @@ use crate::counts::codes::{code_words, http3_code_words};
 use crate::counts::http3::Http3Counts;
 use crate::counts::mix::MixReport;
 use crate::counts::reasons::Reason;
-use crate::counts::remarks::Remark;
+use crate::counts::remarks::{CodeCounts, Remark};
 use crate::counts::scopes::ScopeReport;
 use crate::counts::series::Series;
 use crate::counts::sessions::SessionReport;
@@ -228,7 +228,7 @@ impl LoadReport {
             handshakes: tally.handshakes,
             reasons: tally.reasons.sorted(),
             tolerated: tally.oddities.remarks(),
-            goaways: goaways(options.protocol, &tally),
+            goaways: goaways(options.protocol, &tally.goaways, &tally.http3.closes),
             http3: matches!(options.protocol, Protocol::Http3 { .. }).then_some(tally.http3.counts),
             mix: options.requests.mix.as_ref().map(|mix| tally.mix.report(mix)),
             fairness: tally.clients.fairness(),
@@ -402,10 +402,10 @@ impl LoadReport {
 }
 
 /// The codes by which servers ended connections.
-fn goaways(protocol: Protocol, tally: &Tally) -> Vec<Remark> {
+fn goaways(protocol: Protocol, http2: &CodeCounts, http3: &CodeCounts) -> Vec<Remark> {
     match protocol {
-        Protocol::Http3 { .. } => tally.http3.closes.remarks(|code| http3_code_words(code.into())),
-        Protocol::Http1 | Protocol::Http2 { .. } => tally.goaways.remarks(code_words),
+        Protocol::Http3 { .. } => http3.remarks(|code| http3_code_words(code.into())),
+        Protocol::Http1 | Protocol::Http2 { .. } => http2.remarks(code_words),
     }
 }
 
