@@ -176,6 +176,9 @@ struct Peer {
     unsent: HashMap<StreamId, (Vec<u8>, bool)>,
 }
 
+/// What a test does about each request.
+type Answer = Box<dyn FnMut(&Asked) -> Vec<Act> + Send>;
+
 struct Running {
     socket: UdpSocket,
     endpoint: Endpoint,
@@ -183,7 +186,7 @@ struct Running {
     configs: [Arc<ServerConfig>; 2],
     connections: HashMap<ConnectionHandle, Peer>,
     setup: Setup,
-    answer: Box<dyn FnMut(&Asked) -> Vec<Act> + Send>,
+    answer: Answer,
     seen: Arc<Mutex<Seen>>,
 }
 
