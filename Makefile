@@ -75,6 +75,12 @@ test-upstreams: deps ## Sends published smuggling vectors through weir to Apache
 test-grpc: build ## Has gRPC's own server and client explained, in the clear and over TLS, as root; Go fetches gRPC from its module proxy.
 	@scripts/test-grpc
 
+test-http3: ## Loads quic-go and aioquic over HTTP/3; Go and pip fetch them from their registries.
+	@scripts/test-http3
+
+bench-http3: ## What a request over HTTP/3 costs weir load and a client of quic-go, by turns against the same server: some minutes; QUICK=1 only tries it.
+	@QUICK="$(QUICK)" bench/http3-load
+
 test-sites: build ## Uses WordPress, DokuWiki, Django, Flask and Node behind the server in Chromium; SITES="flask chat" chooses.
 	@scripts/deps test sites
 	@scripts/test-sites --pictures $(TARGET)/sites $(SITES)

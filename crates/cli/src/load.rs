@@ -15,6 +15,7 @@ mod gate;
 mod gate_files;
 mod hdr;
 mod heading;
+mod http3;
 mod json;
 mod judge;
 mod live;

@@ -48,8 +48,8 @@ const HINTS: &[(&[&str], &str)] = &[
     (&["--disable-compression", "--compressed"], "nothing is compressed unless asked for: -H 'Accept-Encoding: gzip'"),
     (&["--http1.1", "--h1", "--http1"], "HTTP/1.1 is spoken without it; HTTP/1.0 is --http1.0"),
     (&["-h2", "--h2", "--alpn-list"], "HTTP/2 is --http2"),
-    (&["--http3", "--h3"], "HTTP/3 cannot be loaded; HTTP/2 is --http2"),
-    (&["--max-concurrent-streams"], "requests at a time on a connection of HTTP/2 are --streams N, with --http2"),
+    (&["--h3", "--http3-only"], "HTTP/3 is --http3"),
+    (&["--max-concurrent-streams"], "requests at a time on a connection are --streams N, with --http2 or --http3"),
     (&["--warm-up-time", "--warmup"], "a warm-up is a run of its own before: -d TIME"),
     (&["--name", "--lib", "--max-workers", "--workers"], "connections at a time are -c N, threads -t N"),
 ];

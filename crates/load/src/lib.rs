@@ -1,4 +1,4 @@
-//! Drives a web server over HTTP/1.1 or HTTP/2 and says what its user felt.
+//! Drives a web server over HTTP/1.1, HTTP/2 or HTTP/3 and says what its user felt.
 //!
 //! [`run`] takes [`Options`] and gives a [`LoadReport`]; a [`Control`] shows the progress and ends a run early.
 //! Arrivals of an open loop never wait for completions, and latency counts from the intended time.
@@ -6,7 +6,8 @@
 //! `first byte` and `done` just after the one that brought them.
 //!
 //! `engine` is the loop of one thread: when the next request is due, and how a connection is made and ends. What a
-//! version of HTTP does of its own, how a request goes out and how its response is read, stands in `http1` and `http2`.
+//! version of HTTP does of its own, how a request goes out and how its response is read, stands in
+//! `http1`, `http2` and `http3`.
 //! Knows nothing of the server that it drives, nor of the kernel's probes.
 #![doc = include_str!("../doc/guide.md")]
 #![warn(missing_docs)]
@@ -17,10 +18,14 @@ mod counts;
 pub mod directed;
 mod engine;
 mod error;
+mod heads;
 mod http1;
 // Open to the tests and fuzz targets of its readers only.
 #[doc(hidden)]
 pub mod http2;
+// As http2.
+#[doc(hidden)]
+pub mod http3;
 mod observe;
 mod options;
 mod plan;
@@ -36,8 +41,8 @@ pub mod workload;
 
 pub use checks::{BODY_KEPT_MAX, CHECKS_MAX, Check, CheckError};
 pub use counts::{
-    Calls, CheckReport, Counts, Fairness, Handshakes, Histogram, MixReport, Packed, Point, Reason, Remark, Sampling,
-    ScopeReport, Series, SessionReport, SlowTrace, Slowest, Strain,
+    Calls, CheckReport, Counts, Fairness, Handshakes, Histogram, Http3Counts, MixReport, Packed, Point, Reason, Remark,
+    Sampling, ScopeReport, Series, SessionReport, SlowTrace, Slowest, Strain,
 };
 pub use error::LoadError;
 pub use error::request::RequestError;

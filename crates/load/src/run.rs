@@ -6,13 +6,12 @@ use crate::counts::slices;
 use crate::counts::slices::locked;
 use crate::counts::tally::Tally;
 use crate::error::system::checked;
-use crate::http2::Wire;
 use crate::options::control::Control;
 use crate::options::settings::Options;
 use crate::plan::run_plan::{Host, Plan, Share, shares};
 use crate::report::health::{Health, Probe};
 use crate::{LoadError, LoadReport};
-use crate::{http1, http2};
+use crate::{http1, http2, http3};
 use std::time::Duration;
 
 /// From the making of the threads to the first request: longer than making them takes.
@@ -24,21 +23,26 @@ const LEAD_NS: u64 = 2_000_000;
 /// [`LoadError`], if the run cannot be made at all: single failed requests are counted instead.
 pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadError> {
     let plan = Plan::new(&options)?;
-    let wire = Wire::new(&options)?;
+    let spoken = Spoken::new(&options, &plan)?;
     let start_ns = monotonic_ns() + LEAD_NS;
     let cpu = options.cpu;
     let (slices, collector) = slices::channel(options.sampling, options.threads, start_ns);
     let shares = shares(&mut options, start_ns, slices);
-    tracing::info!(hosts = plan.hosts.len(), threads = shares.len(), is_http2 = wire.is_some(), "run begins");
+    tracing::info!(
+        hosts = plan.hosts.len(),
+        threads = shares.len(),
+        version = options.protocol.version(),
+        "run begins"
+    );
     *locked(&control.series) = Series::new(options.sampling);
     let results: Vec<Result<(Tally, Health, u64), LoadError>> = std::thread::scope(|scope| {
-        let (plan, wire) = (&plan, wire.as_ref());
+        let run = Run { plan: &plan, spoken: &spoken, control, cpu, start_ns };
         let threads: Vec<_> = shares
             .into_iter()
             .map(|share| {
                 let name = format!("weir-load-{}", share.lane);
                 let work = move || {
-                    let result = drive(plan, wire, control, share, cpu, start_ns);
+                    let result = run.drive(share);
                     if result.is_err() {
                         // What ends one loop ends the run.
                         control.stop();
@@ -85,39 +89,66 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
     Ok(report)
 }
 
-/// What one thread does: prepares itself, waits for the common start, and runs its loop.
-fn drive(
-    plan: &Plan,
-    wire: Option<&Wire>,
-    control: &Control,
-    mut share: Share,
+/// What goes out over the version of HTTP that is spoken.
+enum Spoken {
+    Http1,
+    Http2(http2::Wire),
+    Http3(Box<http3::Wire>),
+}
+
+impl Spoken {
+    fn new(options: &Options, plan: &Plan) -> Result<Self, LoadError> {
+        if let Some(wire) = http3::Wire::new(options, &plan.hosts)? {
+            return Ok(Self::Http3(Box::new(wire)));
+        }
+        Ok(http2::Wire::new(options)?.map_or(Self::Http1, Self::Http2))
+    }
+}
+
+/// What all threads of a run have.
+#[derive(Clone, Copy)]
+struct Run<'r> {
+    plan: &'r Plan,
+    spoken: &'r Spoken,
+    control: &'r Control,
+    /// The CPU of the first thread, if it is to have one.
     cpu: Option<usize>,
     start_ns: u64,
-) -> Result<(Tally, Health, u64), LoadError> {
-    if let Some(first) = cpu {
-        pin(first + share.lane as usize)?;
+}
+
+impl Run<'_> {
+    /// What one thread does: prepares itself, waits for the common start, and runs its loop.
+    fn drive(self, mut share: Share) -> Result<(Tally, Health, u64), LoadError> {
+        let Self { plan, spoken, control, cpu, start_ns } = self;
+        if let Some(first) = cpu {
+            pin(first + share.lane as usize)?;
+        }
+        // Timers are to fire when they are due, not up to 50 us later together with others.
+        // SAFETY: the call takes numbers only; where it is refused, timers stay as they were.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        let lane = share.lane;
+        share.slices.begin();
+        let work: Box<dyn FnOnce() -> Result<(Tally, u64), LoadError> + '_> = match spoken {
+            Spoken::Http1 => {
+                let engine = http1::engine(plan, control, share)?;
+                Box::new(move || http1::drive(engine, start_ns))
+            }
+            Spoken::Http2(wire) => {
+                let engine = http2::engine(plan, wire, control, share)?;
+                Box::new(move || http2::drive(engine, start_ns))
+            }
+            Spoken::Http3(wire) => {
+                let engine = http3::engine(plan, wire, control, share)?;
+                Box::new(move || http3::drive(engine, start_ns))
+            }
+        };
+        std::thread::sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));
+        tracing::debug!(lane, "loop connects and sends");
+        let probe = Probe::begin();
+        let (tally, end_ns) = work().inspect_err(|error| tracing::debug!(lane, %error, "loop failed"))?;
+        tracing::debug!(lane, abandoned = tally.abandoned, "loop ended");
+        Ok((tally, probe.end(), end_ns))
     }
-    // Timers are to fire when they are due, not up to 50 us later together with others.
-    // SAFETY: the call takes numbers only; where it is refused, timers stay as they were.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-    let lane = share.lane;
-    share.slices.begin();
-    let work: Box<dyn FnOnce() -> Result<(Tally, u64), LoadError> + '_> = match wire {
-        None => {
-            let engine = http1::engine(plan, control, share)?;
-            Box::new(move || http1::drive(engine, start_ns))
-        }
-        Some(wire) => {
-            let engine = http2::engine(plan, wire, control, share)?;
-            Box::new(move || http2::drive(engine, start_ns))
-        }
-    };
-    std::thread::sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));
-    tracing::debug!(lane, "loop connects and sends");
-    let probe = Probe::begin();
-    let (tally, end_ns) = work().inspect_err(|error| tracing::debug!(lane, %error, "loop failed"))?;
-    tracing::debug!(lane, abandoned = tally.abandoned, "loop ended");
-    Ok((tally, probe.end(), end_ns))
 }
 
 /// Keeps the calling thread on one CPU.

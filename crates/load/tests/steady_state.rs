@@ -1,8 +1,11 @@
 //! What a request costs the generator in allocations and system calls, which no busy machine changes.
 // scripts/test: waits
 
+#[path = "http3/quic_server.rs"]
+mod quic_server;
 mod server;
 
+use quic_server::{QuicServer, Setup};
 use server::Server;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
@@ -352,4 +355,25 @@ fn a_stream_allocates_nothing_and_shares_its_calls() {
     options.connections = 1;
     let (report, _) = counted(options);
     assert!(report.calls.send <= 20_000 / 4 && report.calls.receive <= 20_000 / 4, "{:?}", report.calls);
+}
+
+/// QUIC keeps each packet until it is acknowledged, and has its own memory for each stream.
+#[test]
+fn a_request_of_http3_allocates_little_and_shares_its_calls() {
+    let _turn = TURN.lock();
+    let server = QuicServer::start(Setup::default(), |_| quic_server::ok(b"hello"));
+    let run = |requests| {
+        let url = weir_load::Url::parse(&server.url("/")).expect("a URL");
+        let mut options = Options::new(url);
+        options.protocol = Protocol::Http3 { streams: 20, early_data: false, migrate_every: None };
+        (options.connections, options.stop) = (2, StopRule::Requests(requests));
+        options.trust = weir_load::Trust::Anything;
+        options.events = vec![weir_wire::ring(1 << 16).0];
+        counted(options)
+    };
+    let ((_, few), (report, many)) = (run(1000), run(11_000));
+    let each = many.saturating_sub(few) as f64 / 10_000.0;
+    println!("{each:.2} allocations a request, {:?}", report.calls);
+    assert!(each < 8.0, "{each} allocations a request");
+    assert!(report.calls.send < report.requests && report.calls.receive < 2 * report.requests, "{:?}", report.calls);
 }

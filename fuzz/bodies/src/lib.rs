@@ -54,7 +54,9 @@ pub use handed_on::handed_on;
 pub use imports::{caddyfile, htaccess, nginx_configuration};
 pub use isapi::{isapi_head, isapi_variables};
 pub use keeper::keeper_messages;
-pub use load::{access_log, flash_crowd, load_gate, nul_list, rate_profile, session_list, set_cookie, url_list};
+pub use load::{
+    access_log, flash_crowd, load_gate, load_http3, nul_list, rate_profile, session_list, set_cookie, url_list,
+};
 pub use moved_sessions::moved_session;
 pub use objects::objects_table;
 pub use plan::{plan_policy, planned_log};

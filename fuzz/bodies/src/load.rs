@@ -1,12 +1,90 @@
 //! Everything that says what a load asks and when: lists, logs, cookies.
 
+use crate::Choices;
 use std::time::{Duration, SystemTime};
 use weir_load::access_log::AccessLog;
 use weir_load::cookies::{COOKIES_MAX, CookieJar};
+use weir_load::http3::Malformed;
+use weir_load::http3::frames::{Event, Reader};
+use weir_load::http3::inbound::{InboundStreams, Said};
+use weir_load::http3::qpack::{Decoder, Head};
 use weir_load::sessions::{Session, Sessions, Think, parse_sessions};
 use weir_load::workload::Crowd;
 use weir_load::{Check, Options, Profile, Request, Scope, Url, parse_server_list, parse_uri_log, parse_url_list};
 use weir_measure::threshold::Threshold;
+
+/// Reads any bytes as what a server says over HTTP/3, on the stream of a request or on its own ones, in one piece and in
+/// many: the pieces make no difference.
+pub fn load_http3(input: &[u8]) {
+    let mut choices = Choices(input);
+    let (mut splits, is_own) = (choices.word(), choices.byte() & 1 == 1);
+    let input = choices.0;
+    let mut piece = || {
+        splits = splits.rotate_left(5);
+        1 + (splits % 16) as usize
+    };
+    if is_own {
+        assert_eq!(http3_own(input, || usize::MAX), http3_own(input, piece));
+    } else {
+        assert_eq!(http3_response(input, || usize::MAX), http3_response(input, &mut piece));
+    }
+}
+
+/// What a response's stream says: blocks of fields as they were decoded, and content joined; and what is wrong with it.
+fn http3_response(input: &[u8], mut piece: impl FnMut() -> usize) -> (Vec<Http3Said>, Option<Malformed>) {
+    let (mut reader, mut block, mut decoder) = (Reader::default(), Vec::new(), Decoder::default());
+    decoder.keep_fields();
+    decoder.keep_cookies();
+    let (mut said, mut at) = (Vec::new(), 0);
+    while at < input.len() {
+        let end = at + piece().min(input.len() - at);
+        while at < end {
+            let (used, event) = match reader.next(&input[at..end], &mut block) {
+                Ok(next) => next,
+                Err(malformed) => return (said, Some(malformed)),
+            };
+            assert!(used > 0 && used <= end - at, "no way forward, or too far");
+            at += used;
+            match event {
+                Some(Event::Headers(block)) => {
+                    let first = decoder.decode(block);
+                    assert_eq!(decoder.decode(block), first, "a block means the same the second time");
+                    match first {
+                        Ok(head) => said.push(Http3Said::Head(head, decoder.fields().to_vec())),
+                        Err(malformed) => return (said, Some(malformed)),
+                    }
+                }
+                Some(Event::Content(content)) => match said.last_mut() {
+                    Some(Http3Said::Content(before)) => before.extend_from_slice(content),
+                    _ => said.push(Http3Said::Content(content.to_vec())),
+                },
+                None => {}
+            }
+        }
+    }
+    (said, None)
+}
+
+/// What a response's stream says.
+#[derive(Debug, PartialEq)]
+enum Http3Said {
+    Head(Head, Vec<u8>),
+    Content(Vec<u8>),
+}
+
+/// What one of a server's own streams says, and what is wrong with it.
+fn http3_own(input: &[u8], mut piece: impl FnMut() -> usize) -> (Vec<Said>, Option<Malformed>) {
+    let (mut streams, mut said, mut rest) = (InboundStreams::default(), Vec::new(), input);
+    while !rest.is_empty() {
+        let (now, later) = rest.split_at(piece().min(rest.len()));
+        if let Err(malformed) = streams.take(3, now, &mut said) {
+            return (said, Some(malformed));
+        }
+        rest = later;
+    }
+    let _ = streams.end(3);
+    (said, None)
+}
 
 /// Reads any bytes as a list of URLs: requests that can be built, or an error with its line.
 pub fn url_list(input: &[u8]) {

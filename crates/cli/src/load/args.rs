@@ -41,6 +41,12 @@ Examples:
       HTTP/2, 20 requests at a time on each connection
   weir load --http2 --no-keepalive https://localhost:8443/
       HTTP/2, a new connection and handshake for each request
+  weir load --http3 --streams 20 https://localhost:8443/
+      HTTP/3, 20 requests at a time on each connection
+  weir load --http3 --no-keepalive --resume --early-data https://localhost:8443/
+      HTTP/3, sessions resumed, requests in 0-RTT
+  weir load --http3 --migrate-every 2s https://localhost:8443/
+      HTTP/3, each connection moving to another port every 2 s
   weir load --ca test-ca.pem https://localhost:8443/
       trust a certificate authority of your own
   weir load --cert me.pem --resume --no-keepalive https://localhost:8443/
@@ -91,7 +97,7 @@ Exit status: 0 if any request succeeded, 1 if none did or the server cannot be
 reached, 2 for wrong usage, 3 if the run missed an objective of --slo or failed
 a --check; the first line says which.";
 
-/// Load a web server over HTTP/1.1 or HTTP/2 and report what its users feel.
+/// Load a web server over HTTP/1.1, HTTP/2 or HTTP/3 and report what its users feel.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

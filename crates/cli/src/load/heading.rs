@@ -17,6 +17,8 @@ pub(super) struct Heading {
     pub(super) connections: u32,
     /// Requests at a time on a connection, where it carries several.
     pub(super) streams: Option<u32>,
+    /// The major version of HTTP.
+    pub(super) http_version: u8,
     pub(super) rate_wanted_per_s: Option<f64>,
 }
 
@@ -43,12 +45,13 @@ impl Heading {
                 manner.push_str(&format!(", {} requests each", sessions.list[0].requests()));
             }
         }
-        let streams = match options.protocol {
-            Protocol::Http1 => None,
-            Protocol::Http2 { streams } => Some(streams),
-        };
+        let (streams, http_version) = (options.protocol.streams(), options.protocol.version());
         if let Some(streams) = streams {
-            manner.push_str(&format!(" of HTTP/2 with {}", plural(streams, "stream")));
+            manner.push_str(&format!(" of HTTP/{http_version} with {}", plural(streams, "stream")));
+        }
+        if let Protocol::Http3 { early_data, migrate_every, .. } = options.protocol {
+            manner.push_str(if early_data { ", with 0-RTT" } else { "" });
+            manner.push_str(&migrate_every.map(|every| format!(", moving each {every:?}")).unwrap_or_default());
         }
         if options.threads > 1 {
             manner.push_str(&format!(", {}", plural(options.threads, "thread")));
@@ -69,6 +72,7 @@ impl Heading {
             manner,
             connections: options.connections,
             streams,
+            http_version,
             rate_wanted_per_s: options.schedule.rate_per_s(),
         }
     }

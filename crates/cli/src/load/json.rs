@@ -2,7 +2,7 @@
 
 use super::heading::Heading;
 use serde_json::{Map, Value, json};
-use weir_load::{LoadError, LoadReport, Series};
+use weir_load::{Http3Counts, LoadError, LoadReport, Series};
 use weir_load::{MixReport, ScopeReport, SessionReport};
 use weir_measure::summary::Summary;
 use weir_wire::client::Outcome;
@@ -46,7 +46,7 @@ fn made(report: &LoadReport, heading: &Heading) -> Value {
         "version": weir_terminal::VERSION,
         "url": heading.url,
         "connections": heading.connections,
-        "http_version": if heading.streams.is_some() { 2 } else { 1 },
+        "http_version": heading.http_version,
         "streams": heading.streams,
         "rate_wanted_per_s": heading.rate_wanted_per_s,
         "ok": report.expected.to_string(),
@@ -76,6 +76,24 @@ fn counts(report: &LoadReport) -> Value {
         "reasons": report.reasons.iter().map(reason).collect::<Vec<_>>(),
         "tolerated": report.tolerated.iter().map(remark).collect::<Vec<_>>(),
         "goaways": report.goaways.iter().map(remark).collect::<Vec<_>>(),
+        "http3": report.http3.as_ref().map(http3),
+    })
+}
+
+/// What is counted of HTTP/3 alone.
+fn http3(counts: &Http3Counts) -> Value {
+    json!({
+        "early_data": { "accepted": counts.early_accepted, "refused": counts.early_refused },
+        "moves": { "made": counts.moves, "requests_lost": counts.moves_lost },
+        "held_by_server": {
+            "bodies": counts.bodies_held,
+            "bodies_ns": counts.bodies_held_ns,
+            "streams": counts.streams_held,
+            "streams_ns": counts.streams_held_ns,
+        },
+        "held_by_generator": counts.windows_told,
+        "packets_lost": counts.packets_lost,
+        "datagrams_refused": counts.datagrams_refused,
     })
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct LoadArgs {
     /// Arrivals that may wait in the generator for a connection; more are dropped
     #[arg(long, default_value_t = 100_000, value_name = "N", help_heading = "Load")]
     queue: usize,
-    /// A new connection for each request; over HTTP/2 with one stream
+    /// A new connection for each request; over HTTP/2 and HTTP/3 with one stream
     #[arg(long, alias = "disable-keepalive", help_heading = "Load")]
     no_keepalive: bool,
     /// Requests that are sent together on a connection, before their responses (closed loop)
@@ -91,7 +91,7 @@ pub(crate) struct LoadArgs {
 struct Given(Vec<String>);
 
 /// The names of the fields of [`LoadArgs`] that say how to load, and nothing else.
-const OF_LOADING: [&str; 18] = [
+const OF_LOADING: [&str; 21] = [
     "connections",
     "requests",
     "rate",
@@ -101,7 +101,10 @@ const OF_LOADING: [&str; 18] = [
     "no_keepalive",
     "pipeline",
     "http2",
+    "http3",
     "streams",
+    "early_data",
+    "migrate_every",
     "threads",
     "cpu",
     "timeout",
@@ -169,7 +172,7 @@ impl LoadArgs {
         let mut options = Options::new(base.clone().map_or_else(|| Url::parse("http://localhost/"), Ok)?);
         options.connections = self.connections;
         options.threads = self.threads;
-        options.protocol = self.protocol.protocol();
+        options.protocol = self.protocol.protocol()?;
         options.pipeline = self.pipeline;
         options.queue = self.queue;
         options.keep_alive = !self.no_keepalive;

@@ -4,6 +4,7 @@ use super::blocks::{blocks, condensed, top};
 use super::finding::{Kind, Outcome};
 use super::gate::Gate;
 use super::heading::Heading;
+use super::http3;
 use std::fmt::Write;
 use std::time::Duration;
 use weir_load::{Histogram, LoadReport};
@@ -185,6 +186,9 @@ fn write_course(screen: &mut String, report: &LoadReport, heading: &Heading, col
             grouped(handshakes.full),
             grouped(handshakes.resumed)
         )?;
+    }
+    if let Some(counts) = &report.http3 {
+        http3::write(screen, counts)?;
     }
     if heading.rate_wanted_per_s.is_some() {
         let dropped = grouped(report.dropped);

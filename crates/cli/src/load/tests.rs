@@ -8,7 +8,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::time::Duration;
-use weir_load::{Control, Options, Schedule, StopRule, Trust};
+use weir_load::{Control, Options, Protocol, Schedule, StopRule, Trust};
 
 #[derive(Debug, Parser)]
 struct Cli {
@@ -36,6 +36,10 @@ fn arguments_become_options() {
     assert_eq!(both.stop, StopRule::Either { requests: 7, time: Duration::from_secs(90) });
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     assert_eq!(both.requests.cookies, [pair("a", "b"), pair("c", "d")]);
+    let line = "--http3 --streams 4 --resume --early-data --migrate-every 2s https://h/";
+    let http3 = options(&line.split(' ').collect::<Vec<_>>()).expect("all that HTTP/3 has");
+    let migrate_every = Some(Duration::from_secs(2));
+    assert_eq!(http3.protocol, Protocol::Http3 { streams: 4, early_data: true, migrate_every });
 }
 
 #[test]
@@ -47,11 +51,16 @@ fn mistakes_are_explained() {
     assert!(mistake("--poisson http://h/").contains("--rate"));
     assert!(mistake("--pipeline 2 --rate 1 http://h/").contains("closed loop"));
     assert!(mistake("-H nothing http://h/").contains("Name: value"));
+    assert!(mistake("--streams 2 http://h/").contains("--http3"));
+    assert!(mistake("--http3 --http2 https://h/").contains("--http2"));
+    assert!(mistake("--early-data --resume https://h/").contains("--http3"));
+    assert!(mistake("--http3 --early-data https://h/").contains("--resume"));
+    assert!(mistake("--migrate-every 1s https://h/").contains("--http3"));
     assert!(mistake("--body @/no/such/file http://h/").contains("/no/such/file"));
 }
 
 /// The keys of the JSON.
-const KEYS: [&str; 54] = [
+const KEYS: [&str; 55] = [
     "ok",
     "success_rate",
     "successes",
@@ -91,6 +100,7 @@ const KEYS: [&str; 54] = [
     "reasons",
     "tolerated",
     "goaways",
+    "http3",
     "mix",
     "warnings",
     "url",

@@ -16,7 +16,7 @@ const CLIENTS_MAX: f64 = 50_000.0;
 pub(crate) struct Workload {
     /// Request the files of a file set, which --make-fileset wrote, by this workload: specweb96, or surge (-c users
     /// with pages and pauses; -n counts pages)
-    #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["urls", "sessions", "replay", "cookie_jar", "http2"], help_heading = "Workload")]
+    #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["urls", "sessions", "replay", "cookie_jar", "http2", "http3"], help_heading = "Workload")]
     mix: Option<String>,
     /// With --mix: a flash crowd requests the files: clients come, make requests with pauses, and go; BASE clients a
     /// second, FACTOR times as many at the peak

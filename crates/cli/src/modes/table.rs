@@ -11,8 +11,20 @@ const TRUST: &[&str] = &["insecure", "ca", "no_resume"];
 /// How a server is reached, but for its encryption.
 const REACH: &[&str] = &["unix", "source", "ipv4", "ipv6", "resolve", "connect_to", "proxy"];
 /// How many connections there are and what drives them.
-const DRIVE: &[&str] =
-    &["connections", "no_keepalive", "pipeline", "http2", "streams", "threads", "cpu", "io", "timeout"];
+const DRIVE: &[&str] = &[
+    "connections",
+    "no_keepalive",
+    "pipeline",
+    "http2",
+    "http3",
+    "streams",
+    "early_data",
+    "migrate_every",
+    "threads",
+    "cpu",
+    "io",
+    "timeout",
+];
 /// When requests are made and until when.
 const WHEN: &[&str] = &["requests", "steps", "ramp", "bursts", "poisson", "speed"];
 /// What is asked.
@@ -193,7 +205,8 @@ const OF_LOAD: [Mode; 7] = [
         is_on: |matches| given(matches, "compare"),
         idle: &[
             &["run", "verbose", "quiet", "rate", "queue", "find_max", "from_rate", "slo", "ok", "csv"],
-            &["no_keepalive", "pipeline", "http2", "streams", "threads", "cpu", "io", "timeout", "check"],
+            &["no_keepalive", "pipeline", "http2", "http3", "streams", "early_data", "migrate_every"],
+            &["threads", "cpu", "io", "timeout", "check"],
             OF_GATE,
             WHEN,
             REQUEST,

@@ -1,5 +1,6 @@
 //! The thin layer over the system calls of a loop: each is counted, none is hidden.
 
+use crate::connect::datagrams;
 use crate::connect::endpoint::Endpoint;
 use crate::counts::calls::Calls;
 use crate::error::system::checked;
@@ -40,6 +41,16 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Which sockets connections have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Transport {
+    /// TCP, or Unix sockets.
+    #[default]
+    Streams,
+    /// UDP, each socket connected to its server.
+    Datagrams,
+}
+
 /// One epoll instance and what was asked of the kernel through it.
 #[derive(Debug)]
 pub(crate) struct Kernel {
@@ -48,6 +59,8 @@ pub(crate) struct Kernel {
     is_old: bool,
     /// The receive buffer of new connections, where it is not to be what the kernel makes it.
     pub(crate) receive_buffer: Option<i32>,
+    /// Which sockets are made.
+    pub(crate) transport: Transport,
     pub(crate) calls: Calls,
     /// How sockets are made, if not as the system makes them.
     sockets: Option<Box<SocketMaker>>,
@@ -60,7 +73,14 @@ impl Kernel {
         // SAFETY: the descriptor was just made, and nothing else owns it.
         let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
         let sockets = SocketMaker::new(sockets);
-        Ok(Self { epoll, is_old: false, receive_buffer: None, calls: Calls::default(), sockets })
+        Ok(Self {
+            epoll,
+            is_old: false,
+            receive_buffer: None,
+            transport: Transport::default(),
+            calls: Calls::default(),
+            sockets,
+        })
     }
 
     /// The epoll instance.
@@ -168,13 +188,21 @@ impl Kernel {
     ) -> io::Result<OwnedFd> {
         self.calls.other += 4;
         let name = &endpoint.name;
-        let (kind, is_unix) = (libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, name.is_unix());
-        let protocol = if is_unix { 0 } else { libc::IPPROTO_TCP };
+        let is_unix = name.is_unix();
+        let (kind, protocol) = match self.transport {
+            Transport::Datagrams => (libc::SOCK_DGRAM, libc::IPPROTO_UDP),
+            Transport::Streams if is_unix => (libc::SOCK_STREAM, 0),
+            Transport::Streams => (libc::SOCK_STREAM, libc::IPPROTO_TCP),
+        };
+        let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: the call takes no pointer.
         let fd = checked(unsafe { libc::socket(libc::c_int::from(name.family()), kind, protocol) })?;
         // SAFETY: the descriptor was just made, and nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        if !is_unix {
+        if protocol == libc::IPPROTO_UDP {
+            self.calls.other += datagrams::PREPARE_CALLS;
+            datagrams::prepare(fd.as_raw_fd(), name.is_ipv6());
+        } else if !is_unix {
             let on: libc::c_int = 1;
             // A request that does not fit one segment must not wait for the acknowledgement of its beginning.
             // SAFETY: `on` outlives the call and its size is given.

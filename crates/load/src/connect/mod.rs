@@ -2,6 +2,7 @@
 
 pub(crate) mod connection;
 pub(crate) mod connector;
+pub(crate) mod datagrams;
 pub(crate) mod endpoint;
 pub(crate) mod kernel;
 pub(crate) mod read_ahead;
@@ -10,3 +11,4 @@ pub(crate) mod session_store;
 pub(crate) mod spread;
 pub(crate) mod stream;
 pub(crate) mod trust;
+pub(crate) mod witness;

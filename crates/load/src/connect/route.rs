@@ -1,7 +1,7 @@
 //! The way to one server: the sockets' other end, what is said to a proxy there, and the encryption behind it.
 
 use crate::connect::endpoint::Endpoint;
-use crate::connect::kernel::without_port;
+use crate::connect::kernel::{Transport, without_port};
 use crate::connect::trust;
 use crate::options::settings::Options;
 use crate::reach::Reach;
@@ -30,6 +30,8 @@ pub(crate) struct Route {
     pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     /// The proxy, without its secrets.
     pub(crate) proxy: Option<String>,
+    /// What carries connections.
+    pub(crate) transport: Transport,
 }
 
 /// A dialogue that is always the same.
@@ -96,11 +98,15 @@ impl Route {
             true => {
                 let tls = &options.protocol.over(&reach.tls);
                 let name = trust::server_name(tls.name.as_ref().unwrap_or(&url.host))?;
-                Some((trust::client_config(&options.trust, tls, options.connections)?, name))
+                Some((trust::client_config(&options.trust, tls, options.connections, options.protocol)?, name))
             }
             false => None,
         };
-        Ok(Self { endpoints, sources, tunnel, tls, proxy: reach.proxy.as_ref().map(ToString::to_string) })
+        let transport = match options.protocol {
+            Protocol::Http3 { .. } => Transport::Datagrams,
+            Protocol::Http1 | Protocol::Http2 { .. } => Transport::Streams,
+        };
+        Ok(Self { endpoints, sources, tunnel, tls, proxy: reach.proxy.as_ref().map(ToString::to_string), transport })
     }
 
     /// The source of the connection of this number.
@@ -119,6 +125,9 @@ impl Route {
         match (&self.proxy, endpoint.address()) {
             (Some(proxy), _) => {
                 LoadError::Proxy { proxy: proxy.clone(), cause: format!("{endpoint} cannot be reached ({cause})") }
+            }
+            (None, Some(address)) if self.transport == Transport::Datagrams => {
+                LoadError::UnreachableByUdp { address, cause }
             }
             (None, Some(address)) => LoadError::Unreachable { address, cause },
             (None, None) => LoadError::UnixSocket { path: endpoint.to_string().into(), cause },

@@ -1,8 +1,10 @@
 //! Which certificates are believed.
 
 use crate::connect::session_store::Sessions;
+use crate::connect::witness::Witnessed;
 use crate::error::tls_setup::TlsSetupError;
 use crate::reach::pin::Pin;
+use crate::reach::protocol::Protocol;
 use crate::reach::tls::{Identity, Tls};
 use crate::reach::trust::Trust;
 use crate::requests::host;
@@ -18,7 +20,12 @@ use std::sync::Arc;
 use weir_client::{Alike, Anchored};
 
 /// The set-up that all connections of a run share; as many sessions as connections are kept, if they are resumed.
-pub(crate) fn client_config(trust: &Trust, tls: &Tls, connections: u32) -> Result<Arc<ClientConfig>, TlsSetupError> {
+pub(crate) fn client_config(
+    trust: &Trust,
+    tls: &Tls,
+    connections: u32,
+    protocol: Protocol,
+) -> Result<Arc<ClientConfig>, TlsSetupError> {
     let provider = Arc::new(tls.provider()?);
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
         Trust::Anything => Arc::new(Alike::believing(Arc::clone(&provider))),
@@ -32,6 +39,10 @@ pub(crate) fn client_config(trust: &Trust, tls: &Tls, connections: u32) -> Resul
         true => verifier,
         false => Arc::new(Pinned { within: verifier, pins: tls.pins.clone() }),
     };
+    let verifier = match protocol {
+        Protocol::Http3 { .. } => Arc::new(Witnessed(verifier)),
+        Protocol::Http1 | Protocol::Http2 { .. } => verifier,
+    };
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(tls.versions())?
         // Either the library's own verifier, or one that was asked for to believe anything, perhaps behind pins.
@@ -44,7 +55,10 @@ pub(crate) fn client_config(trust: &Trust, tls: &Tls, connections: u32) -> Resul
             error => error.into(),
         })?,
     };
+    config.enable_early_data = matches!(protocol, Protocol::Http3 { early_data: true, .. });
     config.resumption = match tls.resume {
+        // A connection that begins with requests of 0-RTT is over before what resumes it the next time has come.
+        true if config.enable_early_data => Resumption::store(Arc::new(Sessions::new(2 * connections as usize))),
         true => Resumption::store(Arc::new(Sessions::new(connections as usize))),
         false => Resumption::disabled(),
     };

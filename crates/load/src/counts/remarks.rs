@@ -1,6 +1,5 @@
 //! What servers did that is no failure, and is told: oddities that were taken, connections that they ended with a code.
 
-use crate::counts::codes::code_words;
 use weir_client::Oddity;
 
 /// The most codes that are told apart: those of RFC 9113 7 and as many others.
@@ -57,9 +56,9 @@ impl CodeCounts {
         }
     }
 
-    /// The most frequent first.
-    pub(crate) fn remarks(&self) -> Vec<Remark> {
-        sorted(self.0.iter().map(|(code, count)| Remark { words: code_words(*code), count: *count }).collect())
+    /// The most frequent first, by what codes are called.
+    pub(crate) fn remarks(&self, words: impl Fn(u32) -> String) -> Vec<Remark> {
+        sorted(self.0.iter().map(|(code, count)| Remark { words: words(*code), count: *count }).collect())
     }
 }
 

@@ -135,6 +135,8 @@ impl SlowTally {
     /// Adds another loop's.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.recorded += other.recorded;
+        // All loops speak the same version of HTTP, and so know by the same clock when responses came.
+        self.tick_ns = self.tick_ns.min(other.tick_ns);
         for (range, more) in self.ranges.iter_mut().zip(other.ranges.iter()) {
             range.add(more);
         }

@@ -6,6 +6,7 @@ use crate::counts::checks::CheckTally;
 use crate::counts::clients::Clients;
 use crate::counts::durations::Durations;
 use crate::counts::histogram::{Histogram, histogram};
+use crate::counts::http3::Http3Tally;
 use crate::counts::mix::MixTally;
 use crate::counts::reasons::Reasons;
 use crate::counts::remarks::{CodeCounts, OddityCounts};
@@ -75,6 +76,7 @@ pub(crate) struct Tally {
     pub(crate) wants_tls: bool,
     /// The codes by which servers of HTTP/2 ended connections, but for the one that says that nothing is wrong.
     pub(crate) goaways: CodeCounts,
+    pub(crate) http3: Http3Tally,
     pub(crate) mix: MixTally,
     pub(crate) clients: Clients,
     pub(crate) checks: CheckTally,
@@ -132,6 +134,7 @@ impl Tally {
             oddities: OddityCounts::default(),
             wants_tls: false,
             goaways: CodeCounts::default(),
+            http3: Http3Tally::default(),
             mix: MixTally::default(),
             clients: Clients::default(),
             checks: CheckTally::default(),
@@ -272,6 +275,7 @@ impl Tally {
         self.oddities.add(other.oddities.iter());
         self.wants_tls |= other.wants_tls;
         self.goaways.merge(&other.goaways);
+        self.http3.merge(&other.http3);
         self.mix.merge(&other.mix);
         self.clients.merge(&other.clients);
         self.slow.merge(&other.slow);

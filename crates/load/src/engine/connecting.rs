@@ -120,7 +120,7 @@ where
     }
 
     /// A connection can carry its first requests.
-    fn made(&mut self, slot: usize) {
+    pub(crate) fn made(&mut self, slot: usize) {
         self.now_ns = monotonic_ns();
         let connection = &self.connections[slot];
         let start_ns = connection.connect_start_ns;

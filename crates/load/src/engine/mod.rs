@@ -15,3 +15,4 @@ pub(crate) mod slowest;
 pub(crate) mod stage;
 pub(crate) mod state;
 mod unread;
+pub(crate) mod wanted;

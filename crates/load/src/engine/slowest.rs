@@ -19,10 +19,18 @@ impl<V: Version> Engine<'_, V> {
         reads_at_once: bool,
     ) {
         let latency_ns = self.now_ns.saturating_sub(intended_ns);
-        let held_ns = u64::from(held_us) * 1000;
-        let late_ns = begun_ns.saturating_sub(intended_ns).saturating_sub(held_ns);
         let unread_ns =
             if reads_at_once && latency_ns >= self.tally.slow.tick_ns { self.lay_unread_ns(slot) } else { None };
+        self.count_slow_read(intended_ns, begun_ns, held_us, unread_ns);
+    }
+
+    /// The same where it is known otherwise how long the response lay in the socket.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn count_slow_read(&mut self, intended_ns: u64, begun_ns: u64, held_us: u32, unread_ns: Option<u64>) {
+        let latency_ns = self.now_ns.saturating_sub(intended_ns);
+        let held_ns = u64::from(held_us) * 1000;
+        let late_ns = begun_ns.saturating_sub(intended_ns).saturating_sub(held_ns);
         let successes = self.tally.successes();
         self.tally.slow.add(SlowOne { latency_ns, late_ns, unread_ns }, successes);
     }

@@ -3,7 +3,7 @@
 use crate::LoadError;
 use crate::connect::connection::Connection;
 use crate::connect::connector::Connector;
-use crate::connect::kernel::{Kernel, monotonic_ns};
+use crate::connect::kernel::{Kernel, Transport, monotonic_ns};
 use crate::connect::spread::Spread;
 use crate::counts::checks::CheckTally;
 use crate::counts::clients::Clients;
@@ -60,6 +60,8 @@ pub(crate) struct Room {
     pub(crate) places_are_clients: bool,
     /// What is asked of the kernel for what comes.
     pub(crate) receive_buffer: Option<i32>,
+    /// Which sockets its connections have.
+    pub(crate) transport: Transport,
 }
 
 impl<'a, V: Version> Engine<'a, V> {
@@ -75,6 +77,7 @@ impl<'a, V: Version> Engine<'a, V> {
         let mut kernel =
             Kernel::new(&plan.sockets).map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
         kernel.receive_buffer = room.receive_buffer;
+        kernel.transport = room.transport;
         let http = http(&kernel)?;
         let clients = Clients::new(plan.sources, room.places_are_clients.then_some(share.connections));
         let spread = |host: &Host| Spread::new(&host.route.endpoints, share.lane);

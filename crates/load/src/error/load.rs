@@ -37,6 +37,14 @@ pub enum LoadError {
         /// What the kernel said.
         cause: io::Error,
     },
+    /// Not one connection of HTTP/3 could be made.
+    #[error("{address}: cannot be reached by HTTP/3 ({cause}); does a server listen to UDP there? On its host, check with: ss -lun 'sport = :{}'", address.port())]
+    UnreachableByUdp {
+        /// The address that was tried last.
+        address: SocketAddr,
+        /// What the kernel said.
+        cause: io::Error,
+    },
     /// Not one connection could be made to the Unix socket, or its name is none.
     #[error("{}: no Unix socket that can be connected to ({cause}); does a server listen there? See: ss -lxn", path.display())]
     UnixSocket {
@@ -77,6 +85,14 @@ pub enum LoadError {
         /// How that was seen.
         cause: String,
     },
+    /// The server does not speak HTTP/3.
+    #[error("{host}: does not speak HTTP/3 there ({cause}); without --http3 it is asked over TCP")]
+    NotHttp3 {
+        /// The host.
+        host: String,
+        /// How that was seen.
+        cause: String,
+    },
     /// The limit on open files is lower than the connections need.
     #[error(
         "{connections} connections need {needed} open files, and the limit is {limit}; raise it: ulimit -n {needed}"
@@ -112,17 +128,20 @@ pub enum LoadError {
 
 impl LoadError {
     /// Its name for programs: that of the outcome that the requests would have had, where there is one, such as
-    /// `refused`, `connect_timeout`, `tls` or `proxy`; else `unknown_host`, `not_http2`, `options`, `source`, `cpu`, `system`
+    /// `refused`, `connect_timeout`, `tls` or `proxy`; else `unknown_host`, `not_http2`, `not_http3`, `options`, `source`, `cpu`, `system`
     /// or `panicked`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Unreachable { cause, .. } | Self::UnixSocket { cause, .. } => outcome_of_connect(cause).name(),
+            Self::Unreachable { cause, .. } | Self::UnreachableByUdp { cause, .. } | Self::UnixSocket { cause, .. } => {
+                outcome_of_connect(cause).name()
+            }
             Self::Proxy { .. } => Outcome::Proxy.name(),
             Self::Tls { .. } => Outcome::Tls.name(),
             Self::OpenFiles { .. } => Outcome::NoDescriptors.name(),
             Self::UnknownHost { .. } => "unknown_host",
             Self::NotHttp2 { .. } => "not_http2",
+            Self::NotHttp3 { .. } => "not_http3",
             Self::Request(_) | Self::TlsSetup(_) | Self::Options(_) => "options",
             Self::Source { .. } => "source",
             Self::Cpu { .. } => "cpu",

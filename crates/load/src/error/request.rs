@@ -15,8 +15,11 @@ pub enum RequestError {
         /// What was given.
         header: String,
     },
-    /// A header that speaks of the connection, in HTTP/2.
-    #[error("{name}: HTTP/2 has no headers that speak of the connection (RFC 9113 8.2.2); leave this header out")]
+    /// A header that speaks of the connection, in HTTP/2 or HTTP/3.
+    #[error(
+        "{name}: HTTP/2 and HTTP/3 have no headers that speak of the connection (RFC 9113 8.2.2, RFC 9114 4.2); leave \
+         this header out"
+    )]
     OfConnection {
         /// The header's name.
         name: String,

@@ -1,7 +1,7 @@
 //! What HTTP/1 keeps of a loop.
 
 use crate::LoadError;
-use crate::connect::kernel::Kernel;
+use crate::connect::kernel::{Kernel, Transport};
 use crate::engine::sessions::ActiveSessions;
 use crate::engine::state::{Engine, Room, Version};
 use crate::http1::connection::Pipeline;
@@ -82,6 +82,7 @@ pub(crate) fn engine<'a>(
         slots,
         places_are_clients: share.arrivals.is_none() && plan.hosts.len() == 1,
         receive_buffer: plan.slow.link.receive_buffer(),
+        transport: Transport::Streams,
     };
     // A large bound is a bound, not a wish for memory.
     let queue = if share.arrivals.is_some() { share.queue.min(100_000) } else { 0 };

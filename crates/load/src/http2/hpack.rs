@@ -3,9 +3,12 @@
 //! The server is told to keep no table of headers, so a block means the same wherever it stands: it is decoded without
 //! any state, and one that comes again byte for byte is not decoded again.
 
-use crate::http2::huffman;
+use crate::heads::head::{keep_field, set_length, set_status, status};
+use crate::heads::huffman;
 use crate::http2::malformed::Malformed;
 use weir_wire::header_tables::STATIC_FIELDS;
+
+pub use crate::heads::Head;
 
 /// The longest block that is read, in bytes, with all its continuations.
 pub const BLOCK_BYTES_MAX: usize = 64 * 1024;
@@ -19,15 +22,6 @@ const CONTENT_LENGTH: u64 = 28;
 const SET_COOKIE: u64 = 55;
 /// The statuses that have a number of their own, from 8 on.
 const STATUSES: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
-
-/// What a block says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Head {
-    /// The status; 0 in a block of trailers, which has none.
-    pub status: u16,
-    /// The length of the content in bytes, if it is told.
-    pub length: Option<u64>,
-}
 
 /// Reads blocks, and remembers the last.
 #[derive(Debug, Default)]
@@ -127,7 +121,7 @@ impl Decoder {
             keep_field(&mut self.fields, name, value);
         }
         match index {
-            8..=14 => set_status(head, STATUSES[index as usize - 8], *fields),
+            8..=14 => Ok(set_status(head, STATUSES[index as usize - 8], *fields)?),
             1..=7 => Err(Malformed::protocol("a response with a field of requests")),
             // Of the static table's other fields none has a value that decides anything: `content-length` has none there.
             15..=STATIC_NAMES => Ok(()),
@@ -158,63 +152,19 @@ impl Decoder {
                     return Err(Malformed::protocol("a field without a name, or with capitals in it"));
                 }
                 match self.name.as_slice() {
-                    b":status" => set_status(head, status(&self.value)?, *fields),
-                    b"content-length" => set_length(head, &self.value),
+                    b":status" => Ok(set_status(head, status(&self.value)?, *fields)?),
+                    b"content-length" => Ok(set_length(head, &self.value)?),
                     [b':', ..] => Err(Malformed::protocol("a response with a field of requests")),
                     _ => Ok(()),
                 }
             }
-            8..=14 => set_status(head, status(&self.value)?, *fields),
+            8..=14 => Ok(set_status(head, status(&self.value)?, *fields)?),
             1..=7 => Err(Malformed::protocol("a response with a field of requests")),
-            CONTENT_LENGTH => set_length(head, &self.value),
+            CONTENT_LENGTH => Ok(set_length(head, &self.value)?),
             15..=STATIC_NAMES => Ok(()),
             _ => Err(Malformed::compression("a name of a table that does not exist")),
         }
     }
-}
-
-/// Adds a line for a field; a line's end within it would be another field's begin.
-fn keep_field(fields: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    let plain = |byte: &u8| if *byte == b'\n' { b' ' } else { *byte };
-    fields.extend(name.iter().map(plain));
-    fields.extend_from_slice(b": ");
-    fields.extend(value.iter().map(plain));
-    fields.push(b'\n');
-}
-
-/// The status comes before everything else, and once.
-fn set_status(head: &mut Head, status: u16, fields: u32) -> Result<(), Malformed> {
-    if fields > 1 {
-        return Err(Malformed::protocol("the status does not come first, or comes twice"));
-    }
-    head.status = status;
-    Ok(())
-}
-
-fn status(digits: &[u8]) -> Result<u16, Malformed> {
-    match decimal(digits) {
-        Some(number @ 100..=999) if digits.len() == 3 => Ok(number as u16),
-        _ => Err(Malformed::protocol("its status is not a number of three digits")),
-    }
-}
-
-fn set_length(head: &mut Head, digits: &[u8]) -> Result<(), Malformed> {
-    let length = decimal(digits).ok_or(Malformed::protocol("its length is not a number"))?;
-    if head.length.replace(length).is_some_and(|other| other != length) {
-        return Err(Malformed::protocol("it gives two lengths"));
-    }
-    Ok(())
-}
-
-/// A number of digits only, as RFC 9110 8.6 wants it.
-fn decimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0u64, |number, byte| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        number.checked_mul(10)?.checked_add(digit)
-    })
 }
 
 /// A number in the low `bits` of a byte and in those behind it (RFC 7541 5.1).

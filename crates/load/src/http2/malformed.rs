@@ -1,5 +1,7 @@
 //! What breaks the protocol.
 
+use crate::heads::head::NotAHead;
+
 /// Why a connection of HTTP/2 cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not HTTP/2: {what}")]
@@ -29,5 +31,11 @@ impl Malformed {
 
     pub(crate) const fn too_much(what: &'static str) -> Self {
         Self { code: 0xb, what }
+    }
+}
+
+impl From<NotAHead> for Malformed {
+    fn from(error: NotAHead) -> Self {
+        Self::protocol(error.0)
     }
 }

@@ -15,7 +15,6 @@ mod failing;
 mod following;
 pub mod frames;
 pub mod hpack;
-mod huffman;
 mod lifecycle;
 mod malformed;
 mod next;

@@ -1,8 +1,9 @@
 //! What HTTP/2 keeps of a loop.
 
 use crate::LoadError;
-use crate::engine::slowest::{held_us, micros};
+use crate::connect::kernel::Transport;
 use crate::engine::state::{Engine, Room, Version};
+use crate::engine::wanted::Wanted;
 use crate::http2::hpack::Decoder;
 use crate::http2::streams::{Exchange, Streams};
 use crate::http2::users::Users;
@@ -42,26 +43,6 @@ pub(crate) struct Http2<'a> {
     pub(crate) decoder: Decoder,
 }
 
-/// An arrival that waits for a stream.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
-    pub(crate) intended_ns: u64,
-    /// How long after its intended time it was queued, in microseconds.
-    pub(crate) late_us: u32,
-}
-
-impl Wanted {
-    /// An arrival that is queued now.
-    pub(crate) fn at(intended_ns: u64, now_ns: u64) -> Self {
-        Self { intended_ns, late_us: micros(now_ns.saturating_sub(intended_ns)) }
-    }
-
-    /// How long it has waited until now, in microseconds.
-    pub(crate) fn held_us(self, now_ns: u64) -> u32 {
-        held_us(self.intended_ns, self.late_us, now_ns)
-    }
-}
-
 impl Version for Http2<'_> {
     type Http = Streams;
 }
@@ -74,7 +55,12 @@ pub(crate) fn engine<'a>(
     share: Share,
 ) -> Result<Engine<'a, Http2<'a>>, LoadError> {
     let slots = share.connections + lingering_max(share.connections, wire.keep_alive);
-    let room = Room { slots, places_are_clients: share.arrivals.is_none(), receive_buffer: None };
+    let room = Room {
+        slots,
+        places_are_clients: share.arrivals.is_none(),
+        receive_buffer: None,
+        transport: Transport::Streams,
+    };
     let queue = if share.arrivals.is_some() { share.queue } else { 0 };
     let host = &plan.hosts[0];
     let mut decoder = if wire.cookie_jar { Decoder::with_cookies() } else { Decoder::default() };

@@ -6,7 +6,7 @@ use crate::error::request::RequestError;
 use crate::options::settings::{Io, Options};
 use crate::reach::protocol::Protocol;
 use crate::reach::proxy::ProxyKind;
-use crate::reach::tls::Tls;
+use crate::reach::tls::{Tls, TlsVersion};
 use crate::requests::SCOPES_MAX;
 use crate::requests::Version;
 use crate::requests::listed::{HOSTS_MAX, Order, REQUESTS_MAX};
@@ -23,6 +23,8 @@ use std::time::Duration;
 const LIMITS: (f64, f64) = (0.1, 1e10);
 /// The longest added latency.
 const LATENCY_MAX: Duration = Duration::from_secs(3600);
+/// How soon a connection of HTTP/3 may move again: as often as a loop looks at its connections.
+const MIGRATE_MIN: Duration = Duration::from_millis(100);
 /// The most streams of a connection that can be asked for.
 const STREAMS_MAX: u32 = 10_000;
 /// The most streams of all connections together: each has a place in memory from the start.
@@ -143,7 +145,7 @@ impl Options {
 impl Protocol {
     /// Whether it can do what else is asked for.
     pub(crate) fn check(self, options: &Options) -> Result<(), LoadError> {
-        let Self::Http2 { streams } = self else { return Ok(()) };
+        let Some(streams) = self.streams() else { return Ok(()) };
         let wrong = |what| Err(LoadError::Options(what));
         if streams == 0 || streams > STREAMS_MAX {
             return wrong("the number of streams of a connection lies between 1 and 10000");
@@ -152,12 +154,15 @@ impl Protocol {
             return wrong("the streams of all connections together are at most 4000000");
         }
         if options.pipeline > 1 {
-            return wrong("HTTP/2 has no pipeline: its streams (--streams) take the place");
+            return wrong("HTTP/2 and HTTP/3 have no pipeline: their streams (--streams) take the place");
         }
         let listed = options.requests.list.iter().map(|listed| (&listed.url, &listed.request));
         let mut all = listed.chain([(&options.url, &options.request)]);
         if all.clone().any(|(_, request)| request.version == Version::Http10) {
-            return wrong("a request has one version: HTTP/1.0 or HTTP/2");
+            return wrong("a request has one version: HTTP/1.0, HTTP/2 or HTTP/3");
+        }
+        if let Self::Http3 { early_data, migrate_every, .. } = self {
+            check_http3(options, early_data, migrate_every)?;
         }
         if !options.keep_alive && streams > 1 {
             return wrong("a new connection for each request has one stream: several need connections that are kept");
@@ -175,11 +180,50 @@ impl Protocol {
         if options.verbatim.is_some() {
             return wrong("a request word for word can be sent over HTTP/1.1 only");
         }
-        if options.reach.tls.alpn != Tls::default().alpn && !options.reach.tls.alpn.iter().any(|name| name == b"h2") {
-            return wrong("HTTP/2 is agreed on as h2 in the TLS handshake: it must be among the protocols offered");
+        let (alpn, name) = (&options.reach.tls.alpn, self.name_in_tls());
+        if *alpn != Tls::default().alpn && !alpn.iter().any(|offered| offered == name) {
+            return wrong(
+                "HTTP/2 is agreed on as h2 in the TLS handshake, HTTP/3 as h3: it must be among those offered",
+            );
         }
         Ok(())
     }
+}
+
+/// Whether what HTTP/3 can do is all that is asked for.
+fn check_http3(options: &Options, early_data: bool, migrate_every: Option<Duration>) -> Result<(), LoadError> {
+    let wrong = |what| Err(LoadError::Options(what));
+    let reach = &options.reach;
+    let listed = options.requests.list.iter().map(|listed| &listed.url);
+    let one = options.requests.list.is_empty().then_some(&options.url);
+    if listed.chain(one).any(|url| !url.encrypted) {
+        return wrong("HTTP/3 is always encrypted: give an https:// URL");
+    }
+    if reach.unix.is_some() {
+        return wrong("HTTP/3 goes over UDP, not over a Unix socket: leave --unix out");
+    }
+    if reach.proxy.is_some() {
+        return wrong("HTTP/3 goes over UDP, which proxies do not pass on here: leave --proxy out, or speak HTTP/2");
+    }
+    if reach.tls.version == Some(TlsVersion::Tls12) {
+        return wrong("QUIC is encrypted by TLS 1.3 only (RFC 9001 4.2): leave --tls out");
+    }
+    if options.requests.sessions.is_some() {
+        return wrong("sessions (--sessions) are run over HTTP/1.1 and HTTP/2, not over HTTP/3");
+    }
+    if options.sockets.reset {
+        return wrong("a connection over UDP cannot be reset by its socket: leave that out with HTTP/3");
+    }
+    if early_data && !reach.tls.resume {
+        return wrong("0-RTT (--early-data) needs sessions that are resumed: give --resume, too");
+    }
+    if migrate_every.is_some_and(|every| every < MIGRATE_MIN) {
+        return wrong("a connection moves at most each 100 ms (--migrate-every)");
+    }
+    if migrate_every.is_some() && !options.keep_alive {
+        return wrong("a connection for one request does not move: leave --migrate-every out");
+    }
+    Ok(())
 }
 
 impl SlowClient {
@@ -198,8 +242,8 @@ impl SlowClient {
         }
         if options.protocol != Protocol::Http1 {
             return wrong(
-                "limits, latency and patience are those of clients that speak HTTP/1: leave them out with HTTP/2, whose \
-                 streams share one connection",
+                "limits, latency and patience are those of clients that speak HTTP/1: leave them out with HTTP/2 and HTTP/3, \
+                 whose streams share one connection",
             );
         }
         if options.directed.is_some() {

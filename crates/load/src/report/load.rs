@@ -3,9 +3,11 @@
 use crate::counts::calls::Calls;
 use crate::counts::checks::CheckReport;
 use crate::counts::clients::Fairness;
+use crate::counts::codes::{code_words, http3_code_words};
+use crate::counts::http3::Http3Counts;
 use crate::counts::mix::MixReport;
 use crate::counts::reasons::Reason;
-use crate::counts::remarks::Remark;
+use crate::counts::remarks::{CodeCounts, Remark};
 use crate::counts::scopes::ScopeReport;
 use crate::counts::series::Series;
 use crate::counts::sessions::SessionReport;
@@ -120,8 +122,11 @@ pub struct LoadReport {
     pub reasons: Vec<Reason>,
     /// What was odd about responses that were taken all the same, and in how many; the most frequent first.
     pub tolerated: Vec<Remark>,
-    /// The codes by which servers of HTTP/2 ended connections (GOAWAY), but for NO_ERROR; the most frequent first.
+    /// The codes by which servers of HTTP/2 (GOAWAY) and of HTTP/3 (CONNECTION_CLOSE) ended connections, but for those
+    /// that say that nothing is wrong; the most frequent first.
     pub goaways: Vec<Remark>,
+    /// What is counted of HTTP/3 alone, if that was spoken.
+    pub http3: Option<Http3Counts>,
     /// What came of the requests of a mix, if one was asked.
     pub mix: Option<MixReport>,
     /// How evenly the clients were served; `None` where the generator rather than the server decides it: in an open loop, or
@@ -223,7 +228,8 @@ impl LoadReport {
             handshakes: tally.handshakes,
             reasons: tally.reasons.sorted(),
             tolerated: tally.oddities.remarks(),
-            goaways: tally.goaways.remarks(),
+            goaways: goaways(options.protocol, &tally.goaways, &tally.http3.closes),
+            http3: matches!(options.protocol, Protocol::Http3 { .. }).then_some(tally.http3.counts),
             mix: options.requests.mix.as_ref().map(|mix| tally.mix.report(mix)),
             fairness: tally.clients.fairness(),
         };
@@ -352,7 +358,7 @@ impl LoadReport {
                 options.connections
             ));
         }
-        if let Protocol::Http2 { streams } = options.protocol
+        if let Some(streams) = options.protocol.streams()
             && streams_allowed < streams
         {
             warnings.push(format!(
@@ -392,6 +398,14 @@ impl LoadReport {
             }
         }
         warnings
+    }
+}
+
+/// The codes by which servers ended connections.
+fn goaways(protocol: Protocol, http2: &CodeCounts, http3: &CodeCounts) -> Vec<Remark> {
+    match protocol {
+        Protocol::Http3 { .. } => http3.remarks(|code| http3_code_words(code.into())),
+        Protocol::Http1 | Protocol::Http2 { .. } => http2.remarks(code_words),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The string code of HPACK (RFC 7541 appendix B), read only: what we send is short enough as it is.
+//! The string code of HPACK (RFC 7541 appendix B), which QPACK has, too, read only: what we send is short enough as it is.
 
 /// Bits of the longest code.
 const LONGEST: usize = 30;
