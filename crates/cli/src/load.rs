@@ -31,6 +31,8 @@ mod screen;
 mod slo;
 mod slow;
 mod stream;
+mod streaming;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod usage;

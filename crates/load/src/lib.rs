@@ -32,12 +32,15 @@ pub mod samples;
 mod schedule;
 pub mod sessions;
 mod slow;
+// As http2.
+#[doc(hidden)]
+pub mod streamed;
 pub mod workload;
 
 pub use checks::{BODY_KEPT_MAX, CHECKS_MAX, Check, CheckError};
 pub use counts::{
     Calls, CheckReport, Counts, Fairness, Handshakes, Histogram, MixReport, Packed, Point, Reason, Remark, Sampling,
-    ScopeReport, Series, SessionReport, SlowTrace, Slowest, Strain,
+    ScopeReport, Series, SessionReport, SlowTrace, Slowest, Strain, StreamReport,
 };
 pub use error::LoadError;
 pub use error::request::RequestError;
@@ -60,5 +63,6 @@ pub use requests::{
 pub use run::run;
 pub use schedule::{Profile, ProfileError, Schedule, StopRule, Stretch};
 pub use slow::{Link, SlowClient};
+pub use streamed::{Form, FormError, Streaming};
 pub use weir_wire::client::{ClientRequest, Outcome};
 pub use workload::requests::Requests;

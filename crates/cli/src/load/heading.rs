@@ -3,7 +3,7 @@
 use super::{reach, slow};
 use std::time::Duration;
 use weir_load::workload::Mix;
-use weir_load::{Options, Protocol, Schedule, StopRule, Stretch};
+use weir_load::{Options, Protocol, Schedule, StopRule, Streaming, Stretch};
 
 /// How many stretches of a changing rate the report names.
 const STRETCHES_TOLD: usize = 4;
@@ -50,6 +50,9 @@ impl Heading {
         if let Some(streams) = streams {
             manner.push_str(&format!(" of HTTP/2 with {}", plural(streams, "stream")));
         }
+        if let Some(streaming) = &options.streaming {
+            manner.push_str(&streaming_in_words(streaming));
+        }
         if options.threads > 1 {
             manner.push_str(&format!(", {}", plural(options.threads, "thread")));
         }
@@ -72,6 +75,21 @@ impl Heading {
             rate_wanted_per_s: options.schedule.rate_per_s(),
         }
     }
+}
+
+/// How streamed answers are looked at, in words.
+fn streaming_in_words(streaming: &Streaming) -> String {
+    let mut words = match streaming.form {
+        None => ", streamed answers".to_owned(),
+        Some(form) => format!(", answers as {}", form.name()),
+    };
+    if let Some(time) = streaming.between_max {
+        words.push_str(&format!(", at most {time:?} between events"));
+    }
+    if let Some(time) = streaming.close_after {
+        words.push_str(&format!(", ended after {time:?}"));
+    }
+    words
 }
 
 /// The schedule in words.

@@ -18,6 +18,7 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading, gate: Value) -> Va
         json!({
             "generator": generator(report),
             "sessions": report.sessions.as_ref().map(sessions_as_json),
+            "streams": report.streams.as_ref().map(super::streams::as_json),
             "mix": report.mix.as_ref().map(mix),
             "fairness": report.fairness.map(fairness),
             "slow_traces": report.slow_traces.as_ref().map(|traces| traces.iter().map(trace).collect::<Vec<_>>()),

@@ -160,6 +160,9 @@ fn write_course(screen: &mut String, report: &LoadReport, heading: &Heading, col
     if report.stopped > 0 {
         writeln!(screen, "  stopped    {:>12}   by users who waited no longer", grouped(report.stopped))?;
     }
+    if let Some(streams) = &report.streams {
+        super::streams::write(screen, streams)?;
+    }
     if let Some(mix) = &report.mix {
         writeln!(screen, "  answers    {}", list(mix.kinds.iter().cloned()))?;
         if report.unexpected > 0 {
@@ -313,9 +316,12 @@ fn table(screen: &mut String, report: &LoadReport, colours: Colours) -> std::fmt
         .sessions
         .as_ref()
         .map(|sessions| (if of_pages(report) { "page" } else { "session" }, &sessions.lifetime));
+    let streams = report.streams.iter();
+    let streams = streams.flat_map(|streams| [("first event", &streams.first_event), ("between", &streams.between)]);
     for (name, histogram) in
         [("latency", &report.latency), ("uncorrected", &report.latency_uncorrected), ("first byte", &report.first_byte)]
             .into_iter()
+            .chain(streams)
             .chain(sessions)
             .chain([
                 ("connect", &report.connect),

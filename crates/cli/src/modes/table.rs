@@ -36,6 +36,8 @@ const CROWD: &[&str] = &["flash_crowd", "client_requests", "client_pause", "hot_
 const MIX: &[&str] = &["mix", "directory_zipf"];
 const FILE_SET: &[&str] = &["directories", "files", "fileset_seed"];
 const SLOW: &[&str] = &["client", "limit_read", "limit_write", "latency", "patience"];
+/// How streamed answers are looked at.
+const STREAM: &[&str] = &["stream", "between_at_most", "stream_for"];
 const OUTPUT: &[&str] = &["csv", "html"];
 /// What only a single run has.
 const OUTPUT_OF_RUN: &[&str] =
@@ -165,6 +167,7 @@ const OF_LOAD: [Mode; 7] = [
             TRUST,
             REACH,
             SLOW,
+            STREAM,
             OUTPUT,
             OUTPUT_OF_RUN,
             MIX,
@@ -196,6 +199,7 @@ const OF_LOAD: [Mode; 7] = [
             TRUST,
             REACH,
             SLOW,
+            STREAM,
             OUTPUT_OF_RUN,
             MIX,
             CROWD,
@@ -220,12 +224,25 @@ const MAKING: &[&[&str]] = &[
     TRUST,
     REACH,
     SLOW,
+    STREAM,
     MIX,
     CROWD,
     FILE_SET,
 ];
-const LOADING: &[&[&str]] =
-    &[&["command", "rate", "seed", "queue"], DRIVE, WHEN, REQUEST, TLS, TRUST, REACH, SLOW, MIX, CROWD, FILE_SET];
+const LOADING: &[&[&str]] = &[
+    &["command", "rate", "seed", "queue"],
+    DRIVE,
+    WHEN,
+    REQUEST,
+    TLS,
+    TRUST,
+    REACH,
+    SLOW,
+    STREAM,
+    MIX,
+    CROWD,
+    FILE_SET,
+];
 
 const EXPLAIN_URL: &str = "explain --load http://h/ --port 80";
 const WITHOUT_STACKS: &str = "no stacks are sampled, so there are none to write; add --stacks";
@@ -246,6 +263,7 @@ pub(super) const COMMANDS: &[Usage] = &[
             TRUST,
             REACH,
             SLOW,
+            STREAM,
             MIX,
             CROWD,
             FILE_SET,
@@ -286,6 +304,7 @@ pub(super) const COMMANDS: &[Usage] = &[
             TRUST,
             REACH,
             SLOW,
+            STREAM,
             MIX,
             CROWD,
             FILE_SET,
@@ -311,6 +330,7 @@ pub(super) const COMMANDS: &[Usage] = &[
                     TRUST,
                     REACH,
                     SLOW,
+                    STREAM,
                     MIX,
                     CROWD,
                     FILE_SET,
@@ -342,6 +362,7 @@ pub(super) const COMMANDS: &[Usage] = &[
             TRUST,
             REACH,
             SLOW,
+            STREAM,
             MIX,
             CROWD,
             FILE_SET,

@@ -16,6 +16,7 @@ pub(crate) mod series;
 pub(crate) mod sessions;
 pub(crate) mod slices;
 pub(crate) mod slowest;
+pub(crate) mod streams;
 pub(crate) mod tally;
 pub(crate) mod traced;
 
@@ -31,5 +32,6 @@ pub use scopes::ScopeReport;
 pub use series::{Counts, Point, Sampling, Series, Strain};
 pub use sessions::SessionReport;
 pub use slowest::Slowest;
+pub use streams::StreamReport;
 pub use tally::Handshakes;
 pub use traced::SlowTrace;

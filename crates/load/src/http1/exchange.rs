@@ -11,7 +11,7 @@ use crate::engine::state::{Engine, READS_IN_A_ROW};
 use crate::http1::account::Over;
 use crate::http1::connection::Batch;
 use crate::http1::failing;
-use crate::http1::following::{feed_watched, follow};
+use crate::http1::following::{Watching, feed_watched, follow};
 use crate::http1::state::{Http1, Wanted};
 use crate::requests::piece::Piece;
 use std::io;
@@ -146,7 +146,11 @@ impl Engine<'_, Http1> {
             }
             let fed = match self.plan.is_watched {
                 false => connection.http.parser.feed(&bytes[at..]),
-                true => feed_watched(connection, &mut self.events, &bytes[at..]),
+                true => {
+                    let (plan, now_ns) = (self.plan, self.now_ns);
+                    let (tally, events) = (&mut self.tally, &mut self.events);
+                    feed_watched(Watching { plan, tally, events, now_ns }, connection, &bytes[at..])
+                }
             };
             match fed {
                 Ok(progress) => {
@@ -155,7 +159,7 @@ impl Engine<'_, Http1> {
                         failing::look_for_tls(&mut self.tally, connection.encrypted, bytes);
                     }
                     if !progress.complete {
-                        return true;
+                        return self.plan.streaming.is_none() || !self.has_stalled(slot);
                     }
                 }
                 Err(malformed) => {
@@ -171,6 +175,9 @@ impl Engine<'_, Http1> {
             let hung_up = connection.hung_up;
             let is_clean = at == bytes.len() || connection.http.batch.left > 1 || self.came_behind(slot, &bytes[at..]);
             let reusable = is_clean && !hung_up;
+            if self.plan.streaming.is_some() && self.has_stalled(slot) {
+                return false;
+            }
             self.answered(slot, end, reusable);
             let connection = &self.connections[slot];
             if connection.generation != generation

@@ -49,6 +49,9 @@ impl Options {
         self.requests.check(self)?;
         self.check_directed()?;
         self.check_checks()?;
+        if let Some(streaming) = &self.streaming {
+            streaming.check(self)?;
+        }
         if self.io == Io::Uring && !self.requests.are_ready_made(self.pipeline) {
             return wrong(
                 "io_uring sends no requests that are put together as they go: leave it out with sessions, a cookie jar, or a \

@@ -3,6 +3,7 @@
 mod check;
 pub(crate) mod control;
 pub(crate) mod settings;
+mod streaming;
 
 pub use control::Control;
 pub use settings::{Io, Options};

@@ -4,7 +4,7 @@ use crate::checks::Check;
 use crate::counts::series::Sampling;
 use crate::directed::director::Directed;
 use crate::reach::{Protocol, Reach, Trust};
-use crate::{Observer, Request, Requests, Schedule, Scope, SlowClient, Sockets, Statuses, StopRule, Url};
+use crate::{Observer, Request, Requests, Schedule, Scope, SlowClient, Sockets, Statuses, StopRule, Streaming, Url};
 use std::time::Duration;
 use weir_wire::Producer;
 
@@ -71,6 +71,8 @@ pub struct Options {
     /// Who decides what is asked, in place of [`Requests::order`] and sessions; arrivals are then arrivals of what it
     /// does.
     pub directed: Option<Directed>,
+    /// How answers that come bit by bit are looked at, if they are.
+    pub streaming: Option<Streaming>,
 }
 
 /// How bytes come and go.
@@ -130,6 +132,7 @@ impl Options {
             sampling: Sampling::default(),
             sockets: Sockets::default(),
             directed: None,
+            streaming: None,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::counts::scopes::ScopeReport;
 use crate::counts::series::Series;
 use crate::counts::sessions::SessionReport;
 use crate::counts::slowest::Slowest;
+use crate::counts::streams::StreamReport;
 use crate::counts::tally::{Handshakes, Tally};
 use crate::counts::traced::SlowTrace;
 use crate::options::settings::{Io, Options};
@@ -112,6 +113,8 @@ pub struct LoadReport {
     pub events_lost: u64,
     /// What became of the sessions, if those were run.
     pub sessions: Option<SessionReport>,
+    /// What was found of answers that come bit by bit, if they were looked at ([`Options::streaming`]).
+    pub streams: Option<StreamReport>,
     /// System calls of all loops.
     pub calls: Calls,
     /// TLS handshakes that succeeded.
@@ -219,6 +222,9 @@ impl LoadReport {
             interrupted,
             events_lost: tally.events_lost,
             sessions: tally.sessions.as_ref().map(|sessions| sessions.report(duration)),
+            streams: tally.streams.as_ref().map(|streams| {
+                streams.report(Duration::from_nanos(tally.over_ns.saturating_sub(start_ns)).max(duration))
+            }),
             calls: tally.calls,
             handshakes: tally.handshakes,
             reasons: tally.reasons.sorted(),

@@ -22,6 +22,7 @@ mod server;
 mod sessions;
 mod sockets;
 mod statuses;
+mod streams;
 mod tls;
 mod tls_options;
 mod traces;
