@@ -75,6 +75,9 @@ test-upstreams: deps ## Sends published smuggling vectors through weir to Apache
 test-grpc: build ## Has gRPC's own server and client explained, in the clear and over TLS, as root; Go fetches gRPC from its module proxy.
 	@scripts/test-grpc
 
+test-streams: build ## Loads WebSockets of Python and Node and streams of Flask, alone and behind nginx and weir serve; PyPI and npm have the libraries.
+	@scripts/test-streams
+
 test-sites: build ## Uses WordPress, DokuWiki, Django, Flask and Node behind the server in Chromium; SITES="flask chat" chooses.
 	@scripts/deps test sites
 	@scripts/test-sites --pictures $(TARGET)/sites $(SITES)

@@ -36,6 +36,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 mod usage;
+mod websocket;
 mod whole_file;
 mod workload;
 

@@ -527,6 +527,7 @@ pages_run! {
     what_to_change_runs: "docs/how-to/what-to-change.md",
     how_much_load_runs: "docs/how-to/how-much-load.md",
     load_over_time_runs: "docs/how-to/load-over-time.md",
+    load_streams_runs: "docs/how-to/load-streams.md",
     fail_a_build_runs: "docs/how-to/fail-a-build.md",
     coming_from_ab_runs: "docs/how-to/coming-from-ab.md",
     load_through_runs: "docs/how-to/load-through.md",

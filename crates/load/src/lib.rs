@@ -35,12 +35,15 @@ mod slow;
 // As http2.
 #[doc(hidden)]
 pub mod streamed;
+// As http2.
+#[doc(hidden)]
+pub mod websocket;
 pub mod workload;
 
 pub use checks::{BODY_KEPT_MAX, CHECKS_MAX, Check, CheckError};
 pub use counts::{
     Calls, CheckReport, Counts, Fairness, Handshakes, Histogram, MixReport, Packed, Point, Reason, Remark, Sampling,
-    ScopeReport, Series, SessionReport, SlowTrace, Slowest, Strain, StreamReport,
+    ScopeReport, Series, SessionReport, SlowTrace, Slowest, Strain, StreamReport, WebSocketReport,
 };
 pub use error::LoadError;
 pub use error::request::RequestError;
@@ -49,7 +52,7 @@ pub use error::tls_setup::TlsSetupError;
 #[doc(hidden)]
 pub use http1::response;
 pub use observe::{Observer, Secured};
-pub use options::{Control, Io, Options};
+pub use options::{AnswerRule, Control, Io, Options, WebSocket};
 pub use reach::{Protocol, Reach, Sockets, Trust};
 pub use report::{Generator, LoadReport};
 // As http2.

@@ -11,8 +11,9 @@ use crate::options::control::Control;
 use crate::options::settings::Options;
 use crate::plan::run_plan::{Host, Plan, Share, shares};
 use crate::report::health::{Health, Probe};
-use crate::{LoadError, LoadReport};
-use crate::{http1, http2};
+use crate::websocket::Opening;
+use crate::{LoadError, LoadReport, Statuses};
+use crate::{http1, http2, websocket};
 use std::time::Duration;
 
 /// From the making of the threads to the first request: longer than making them takes.
@@ -23,8 +24,17 @@ const LEAD_NS: u64 = 2_000_000;
 /// # Errors
 /// [`LoadError`], if the run cannot be made at all: single failed requests are counted instead.
 pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadError> {
+    if options.websocket.is_some() {
+        options.expected = Statuses::switched();
+    }
     let plan = Plan::new(&options)?;
     let wire = Wire::new(&options)?;
+    let opening = Opening::new(&options)?;
+    let spoken = match (&opening, &wire) {
+        (Some(opening), _) => Spoken::WebSocket(opening),
+        (None, Some(wire)) => Spoken::Http2(wire),
+        (None, None) => Spoken::Http1,
+    };
     let start_ns = monotonic_ns() + LEAD_NS;
     let cpu = options.cpu;
     let (slices, collector) = slices::channel(options.sampling, options.threads, start_ns);
@@ -32,13 +42,13 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
     tracing::info!(hosts = plan.hosts.len(), threads = shares.len(), is_http2 = wire.is_some(), "run begins");
     *locked(&control.series) = Series::new(options.sampling);
     let results: Vec<Result<(Tally, Health, u64), LoadError>> = std::thread::scope(|scope| {
-        let (plan, wire) = (&plan, wire.as_ref());
+        let plan = &plan;
         let threads: Vec<_> = shares
             .into_iter()
             .map(|share| {
                 let name = format!("weir-load-{}", share.lane);
                 let work = move || {
-                    let result = drive(plan, wire, control, share, cpu, start_ns);
+                    let result = drive(plan, spoken, control, share, cpu, start_ns);
                     if result.is_err() {
                         // What ends one loop ends the run.
                         control.stop();
@@ -85,10 +95,18 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
     Ok(report)
 }
 
+/// What the loops speak, with what they need for it.
+#[derive(Debug, Clone, Copy)]
+enum Spoken<'r> {
+    Http1,
+    Http2(&'r Wire),
+    WebSocket(&'r Opening),
+}
+
 /// What one thread does: prepares itself, waits for the common start, and runs its loop.
 fn drive(
     plan: &Plan,
-    wire: Option<&Wire>,
+    spoken: Spoken<'_>,
     control: &Control,
     mut share: Share,
     cpu: Option<usize>,
@@ -102,14 +120,18 @@ fn drive(
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     let lane = share.lane;
     share.slices.begin();
-    let work: Box<dyn FnOnce() -> Result<(Tally, u64), LoadError> + '_> = match wire {
-        None => {
+    let work: Box<dyn FnOnce() -> Result<(Tally, u64), LoadError> + '_> = match spoken {
+        Spoken::Http1 => {
             let engine = http1::engine(plan, control, share)?;
             Box::new(move || http1::drive(engine, start_ns))
         }
-        Some(wire) => {
+        Spoken::Http2(wire) => {
             let engine = http2::engine(plan, wire, control, share)?;
             Box::new(move || http2::drive(engine, start_ns))
+        }
+        Spoken::WebSocket(opening) => {
+            let engine = websocket::engine(plan, opening, control, share)?;
+            Box::new(move || websocket::drive(engine, start_ns))
         }
     };
     std::thread::sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));

@@ -7,7 +7,7 @@ use server::{Server, events, load, load_with_events};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use weir_load::{Control, Options, Schedule, StopRule};
+use weir_load::{Control, Options, Schedule, StopRule, WebSocket};
 use weir_measure::summary::Summary;
 use weir_wire::Kind;
 
@@ -145,6 +145,37 @@ fn a_stall_is_in_the_percentiles_as_arithmetic_says() {
         let latency = Summary::of(&report.latency).expect("all succeeded");
         let off = |measured: u64, quantile: f64| (measured as f64 / ((quantile - 0.8) * 1e9) - 1.0).abs();
         let right = off(latency.p90, 0.9) < 0.05 && off(latency.p99, 0.99) < 0.05 && latency.p50 < 1_000_000;
+        expect(right, (latency, report.generator))
+    });
+}
+
+#[test]
+fn a_stall_is_in_the_percentiles_of_messages_as_arithmetic_says() {
+    let begin = Instant::now();
+    let server = Server::start(move |peer| {
+        if peer.upgrade("").is_none() {
+            return;
+        }
+        while let Some(received) = peer.received() {
+            let into_second = Duration::from_nanos(u64::from(begin.elapsed().subsec_nanos()));
+            if let Some(rest) = Duration::from_millis(200).checked_sub(into_second) {
+                std::thread::sleep(rest);
+            }
+            peer.send(&server::websocket::frame(received.first, &received.content));
+        }
+    });
+    eventually(|| {
+        // Between two stalls, so that no connection is opened within one.
+        let into_second = begin.elapsed().subsec_millis();
+        std::thread::sleep(Duration::from_millis(u64::from((1300 - into_second) % 1000)));
+        let mut options = fixed(&server, 1000.0, Duration::from_secs(3), 250);
+        options.websocket = Some(WebSocket::default());
+        let report = load(options);
+        assert_eq!((report.requests, report.failures(), report.dropped), (3000, 0, 0), "{:?}", report.errors);
+        // As over HTTP: the share q above 0.8 waits (q - 0.8) / 0.2 * 200 ms.
+        let latency = Summary::of(&report.latency).expect("all succeeded");
+        let off = |measured: u64, quantile: f64| (measured as f64 / ((quantile - 0.8) * 1e9) - 1.0).abs();
+        let right = off(latency.p90, 0.9) < 0.05 && off(latency.p99, 0.99) < 0.05 && latency.p50 < 2_000_000;
         expect(right, (latency, report.generator))
     });
 }

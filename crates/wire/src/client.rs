@@ -120,11 +120,13 @@ pub enum Outcome {
     Stopped = 15,
     /// The next event of a streamed answer did not come in time.
     Stalled = 16,
+    /// The server did not agree to a WebSocket.
+    Upgrade = 17,
 }
 
 impl Outcome {
     /// Every outcome, by its number.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Done,
         Self::ConnectFailed,
         Self::Closed,
@@ -142,6 +144,7 @@ impl Outcome {
         Self::StreamReset,
         Self::Stopped,
         Self::Stalled,
+        Self::Upgrade,
     ];
 
     /// The outcome of a number; unknown ones are [`Outcome::Other`].
@@ -171,6 +174,7 @@ impl Outcome {
             "stream_reset",
             "stopped",
             "stalled",
+            "upgrade",
         ][self as usize]
     }
 

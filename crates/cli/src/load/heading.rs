@@ -50,6 +50,9 @@ impl Heading {
         if let Some(streams) = streams {
             manner.push_str(&format!(" of HTTP/2 with {}", plural(streams, "stream")));
         }
+        if let Some(websocket) = &options.websocket {
+            manner.push_str(&super::websocket::words(websocket));
+        }
         if let Some(streaming) = &options.streaming {
             manner.push_str(&streaming_in_words(streaming));
         }
@@ -145,6 +148,7 @@ fn title(options: &Options) -> String {
                 hosts => format!("{requests} requests of {hosts} hosts, {place} and others"),
             }
         }
+        _ if options.websocket.is_some() => super::websocket::shown(&options.url.to_string()),
         _ => options.url.to_string(),
     }
 }

@@ -8,7 +8,7 @@ use super::json::as_json;
 use super::live::{Watch, watched};
 use super::usage::Usage;
 use super::whole_file::write_whole;
-use super::{beside, fileset, find_max, json, screen};
+use super::{beside, fileset, find_max, json, screen, websocket};
 use anyhow::{Context, anyhow};
 use std::process::ExitCode;
 use weir_load::LoadError;
@@ -39,7 +39,12 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
         let url = args.url.as_deref();
         return find_max::run(&args.find_max, &args.judge, &args.load, url, &args.outputs, args.json, args.quiet);
     }
-    let options = args.load.options(args.url.as_deref()).and_then(|mut options| {
+    let opening = args.url.as_deref().and_then(websocket::opened_by);
+    let url = opening.as_deref().or(args.url.as_deref());
+    let options = args.load.options(url).and_then(|mut options| {
+        if opening.is_some() {
+            args.messages.apply(&mut options)?;
+        }
         args.outputs.apply(&mut options);
         args.judge.apply(&mut options)?;
         options.check()?;

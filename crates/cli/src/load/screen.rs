@@ -136,7 +136,10 @@ fn write_counts(screen: &mut String, report: &LoadReport, gate: &Gate, colours: 
         others.push_str(&format!("   ({} failed a check)", grouped(report.unfit)));
     }
     let status = format!("{status}{others}");
-    writeln!(screen, "  status     {}", if report.unexpected > 0 { colours.bad(&status) } else { status })?;
+    // Messages have none.
+    if report.websocket.is_none() {
+        writeln!(screen, "  status     {}", if report.unexpected > 0 { colours.bad(&status) } else { status })?;
+    }
     let errors = list(report.errors.iter().map(|(kind, count)| (kind.name().to_owned(), *count)));
     writeln!(screen, "  errors     {}", if failures > 0 { colours.bad(&errors) } else { errors })?;
     for reason in &report.reasons {
@@ -159,6 +162,9 @@ fn write_counts(screen: &mut String, report: &LoadReport, gate: &Gate, colours: 
 fn write_course(screen: &mut String, report: &LoadReport, heading: &Heading, colours: Colours) -> std::fmt::Result {
     if report.stopped > 0 {
         writeln!(screen, "  stopped    {:>12}   by users who waited no longer", grouped(report.stopped))?;
+    }
+    if let Some(websocket) = &report.websocket {
+        super::websocket::write(screen, websocket, report.reconnects)?;
     }
     if let Some(streams) = &report.streams {
         super::streams::write(screen, streams)?;
@@ -322,6 +328,7 @@ fn table(screen: &mut String, report: &LoadReport, colours: Colours) -> std::fmt
         [("latency", &report.latency), ("uncorrected", &report.latency_uncorrected), ("first byte", &report.first_byte)]
             .into_iter()
             .chain(streams)
+            .chain(report.websocket.iter().map(|websocket| ("handshake", &websocket.handshake)))
             .chain(sessions)
             .chain([
                 ("connect", &report.connect),

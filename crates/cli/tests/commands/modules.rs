@@ -39,8 +39,28 @@ const ROOMS: &[&str] = &[
 
 /// The rooms of the load generator: each may import those before it.
 const ROOMS_OF_LOAD: &[&str] = &[
-    "error", "requests", "checks", "schedule", "sessions", "workload", "counts", "streamed", "directed", "reach",
-    "observe", "slow", "options", "connect", "plan", "engine", "http1", "http2", "report", "run", "samples",
+    "error",
+    "requests",
+    "checks",
+    "schedule",
+    "sessions",
+    "workload",
+    "counts",
+    "streamed",
+    "directed",
+    "reach",
+    "observe",
+    "slow",
+    "options",
+    "connect",
+    "plan",
+    "engine",
+    "http1",
+    "http2",
+    "websocket",
+    "report",
+    "run",
+    "samples",
 ];
 
 /// What a file names of its own crate.

@@ -59,7 +59,12 @@ impl CodeCounts {
 
     /// The most frequent first.
     pub(crate) fn remarks(&self) -> Vec<Remark> {
-        sorted(self.0.iter().map(|(code, count)| Remark { words: code_words(*code), count: *count }).collect())
+        self.remarks_by(code_words)
+    }
+
+    /// The same, where codes have other names.
+    pub(crate) fn remarks_by(&self, words: fn(u32) -> String) -> Vec<Remark> {
+        sorted(self.0.iter().map(|(code, count)| Remark { words: words(*code), count: *count }).collect())
     }
 }
 

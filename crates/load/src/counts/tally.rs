@@ -15,6 +15,7 @@ use crate::counts::sessions::SessionTally;
 use crate::counts::slowest::SlowTally;
 use crate::counts::streams::StreamTally;
 use crate::counts::traced::TraceTally;
+use crate::counts::websocket::WebSocketTally;
 use crate::requests::{STATUS_CODES, Statuses};
 use weir_wire::client::Outcome;
 
@@ -82,6 +83,8 @@ pub(crate) struct Tally {
     pub(crate) scopes: ScopeTally,
     /// Of answers that come bit by bit, where these are looked at.
     pub(crate) streams: Option<Box<StreamTally>>,
+    /// Of WebSockets, where these are loaded.
+    pub(crate) websocket: Option<Box<WebSocketTally>>,
     /// Handed in when the loop is over.
     pub(crate) sessions: Option<SessionTally>,
 }
@@ -140,6 +143,7 @@ impl Tally {
             checks: CheckTally::default(),
             scopes: ScopeTally::default(),
             streams: None,
+            websocket: None,
             sessions: None,
         }
     }
@@ -286,6 +290,9 @@ impl Tally {
         self.scopes.merge(&other.scopes);
         if let Some(more) = &other.streams {
             self.streams.get_or_insert_with(|| Box::new(StreamTally::new())).merge(more);
+        }
+        if let Some(more) = &other.websocket {
+            self.websocket.get_or_insert_with(|| Box::new(WebSocketTally::new())).merge(more);
         }
         if let Some(more) = &other.sessions {
             self.sessions.get_or_insert_with(SessionTally::new).merge(more);

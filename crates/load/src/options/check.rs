@@ -49,6 +49,9 @@ impl Options {
         self.requests.check(self)?;
         self.check_directed()?;
         self.check_checks()?;
+        if let Some(websocket) = &self.websocket {
+            websocket.check(self)?;
+        }
         if let Some(streaming) = &self.streaming {
             streaming.check(self)?;
         }

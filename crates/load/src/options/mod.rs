@@ -4,6 +4,8 @@ mod check;
 pub(crate) mod control;
 pub(crate) mod settings;
 mod streaming;
+pub(crate) mod websocket;
 
 pub use control::Control;
 pub use settings::{Io, Options};
+pub use websocket::{AnswerRule, WebSocket};

@@ -3,6 +3,7 @@
 use crate::checks::Check;
 use crate::counts::series::Sampling;
 use crate::directed::director::Directed;
+use crate::options::websocket::WebSocket;
 use crate::reach::{Protocol, Reach, Trust};
 use crate::{Observer, Request, Requests, Schedule, Scope, SlowClient, Sockets, Statuses, StopRule, Streaming, Url};
 use std::time::Duration;
@@ -73,6 +74,9 @@ pub struct Options {
     pub directed: Option<Directed>,
     /// How answers that come bit by bit are looked at, if they are.
     pub streaming: Option<Streaming>,
+    /// Messages over WebSockets in place of requests, if these are loaded: [`Options::request`] then has the headers of the
+    /// opening, and a message that is answered counts as a request with the status 101.
+    pub websocket: Option<WebSocket>,
 }
 
 /// How bytes come and go.
@@ -133,6 +137,7 @@ impl Options {
             sockets: Sockets::default(),
             directed: None,
             streaming: None,
+            websocket: None,
         }
     }
 }

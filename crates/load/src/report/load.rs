@@ -13,6 +13,7 @@ use crate::counts::slowest::Slowest;
 use crate::counts::streams::StreamReport;
 use crate::counts::tally::{Handshakes, Tally};
 use crate::counts::traced::SlowTrace;
+use crate::counts::websocket::WebSocketReport;
 use crate::options::settings::{Io, Options};
 use crate::reach::protocol::Protocol;
 use crate::report::health::Health;
@@ -115,6 +116,8 @@ pub struct LoadReport {
     pub sessions: Option<SessionReport>,
     /// What was found of answers that come bit by bit, if they were looked at ([`Options::streaming`]).
     pub streams: Option<StreamReport>,
+    /// What was found of WebSockets, if these were loaded ([`Options::websocket`]).
+    pub websocket: Option<WebSocketReport>,
     /// System calls of all loops.
     pub calls: Calls,
     /// TLS handshakes that succeeded.
@@ -222,6 +225,7 @@ impl LoadReport {
             interrupted,
             events_lost: tally.events_lost,
             sessions: tally.sessions.as_ref().map(|sessions| sessions.report(duration)),
+            websocket: tally.websocket.as_ref().map(|websocket| websocket.report()),
             streams: tally.streams.as_ref().map(|streams| {
                 streams.report(Duration::from_nanos(tally.over_ns.saturating_sub(start_ns)).max(duration))
             }),

@@ -26,4 +26,5 @@ mod streams;
 mod tls;
 mod tls_options;
 mod traces;
+mod websockets;
 mod workloads;
