@@ -158,7 +158,7 @@ fn a_stall_is_in_the_percentiles_of_messages_as_arithmetic_says() {
         }
         while let Some(received) = peer.received() {
             let into_second = Duration::from_nanos(u64::from(begin.elapsed().subsec_nanos()));
-            if let Some(rest) = Duration::from_millis(200).checked_sub(into_second) {
+            if let Some(rest) = Duration::from_millis(400).checked_sub(into_second) {
                 std::thread::sleep(rest);
             }
             peer.send(&server::websocket::frame(received.first, &received.content));
@@ -167,15 +167,16 @@ fn a_stall_is_in_the_percentiles_of_messages_as_arithmetic_says() {
     eventually(|| {
         // Between two stalls, so that no connection is opened within one.
         let into_second = begin.elapsed().subsec_millis();
-        std::thread::sleep(Duration::from_millis(u64::from((1300 - into_second) % 1000)));
-        let mut options = fixed(&server, 1000.0, Duration::from_secs(3), 250);
+        std::thread::sleep(Duration::from_millis(u64::from((1500 - into_second) % 1000)));
+        let mut options = fixed(&server, 500.0, Duration::from_secs(3), 250);
         options.websocket = Some(WebSocket::default());
         let report = load(options);
-        assert_eq!((report.requests, report.failures(), report.dropped), (3000, 0, 0), "{:?}", report.errors);
-        // As over HTTP: the share q above 0.8 waits (q - 0.8) / 0.2 * 200 ms.
+        assert_eq!((report.requests, report.failures(), report.dropped), (1500, 0, 0), "{:?}", report.errors);
+        // As over HTTP: all that arrive within the stall wait for what is left of it, so that of all sorted by latency
+        // the share q above 0.6 waits (q - 0.6) / 0.4 * 400 ms.
         let latency = Summary::of(&report.latency).expect("all succeeded");
-        let off = |measured: u64, quantile: f64| (measured as f64 / ((quantile - 0.8) * 1e9) - 1.0).abs();
-        let right = off(latency.p90, 0.9) < 0.05 && off(latency.p99, 0.99) < 0.05 && latency.p50 < 2_000_000;
+        let off = |measured: u64, quantile: f64| (measured as f64 / ((quantile - 0.6) * 1e9) - 1.0).abs();
+        let right = off(latency.p90, 0.9) < 0.05 && off(latency.p99, 0.99) < 0.05 && latency.p50 < 20_000_000;
         expect(right, (latency, report.generator))
     });
 }
