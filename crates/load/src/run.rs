@@ -30,11 +30,7 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
     let plan = Plan::new(&options)?;
     let wire = Wire::new(&options)?;
     let opening = Opening::new(&options)?;
-    let spoken = match (&opening, &wire) {
-        (Some(opening), _) => Spoken::WebSocket(opening),
-        (None, Some(wire)) => Spoken::Http2(wire),
-        (None, None) => Spoken::Http1,
-    };
+    let spoken = Spoken::of(opening.as_ref(), wire.as_ref());
     let start_ns = monotonic_ns() + LEAD_NS;
     let cpu = options.cpu;
     let (slices, collector) = slices::channel(options.sampling, options.threads, start_ns);
@@ -101,6 +97,16 @@ enum Spoken<'r> {
     Http1,
     Http2(&'r Wire),
     WebSocket(&'r Opening),
+}
+
+impl<'r> Spoken<'r> {
+    fn of(opening: Option<&'r Opening>, wire: Option<&'r Wire>) -> Self {
+        match (opening, wire) {
+            (Some(opening), _) => Self::WebSocket(opening),
+            (None, Some(wire)) => Self::Http2(wire),
+            (None, None) => Self::Http1,
+        }
+    }
 }
 
 /// What one thread does: prepares itself, waits for the common start, and runs its loop.

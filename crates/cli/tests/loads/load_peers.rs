@@ -161,7 +161,7 @@ fn websockets_of_python_are_spoken_to() {
     let (ping, _) = report(&["-n", "10"], &url("/ping"));
     assert_eq!((&ping["successes"], &ping["websocket"]["pings"]), (&10.into(), &10.into()), "{ping:#}");
     // It closes behind the third echo: the fourth message of a connection fails, or finds the next connection.
-    let (leave, _) = report(&["-n", "20"], &url("/leave"));
+    let (leave, _) = report(&["-n", "20", "-c", "2"], &url("/leave"));
     assert_eq!(leave["websocket"]["closes"][0]["words"], "1001 (going away)", "{leave:#}");
     let (wrong, _) = report(&["-n", "4"], &url("/wrong"));
     assert_eq!(wrong["websocket"]["closes"][0]["words"], "4242 (of the application)", "{wrong:#}");

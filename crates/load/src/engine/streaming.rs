@@ -22,6 +22,9 @@ impl Watch {
     }
 }
 
+/// Answers are looked at no more often than so, however many there are.
+pub(crate) const LOOK_NS: u64 = 1_000_000;
+
 /// Why an answer has stalled.
 #[cold]
 pub(crate) fn stalled_words(between_max_ns: u64) -> String {

@@ -139,7 +139,7 @@ impl Engine<'_, Http1> {
         self.tally.received(bytes.len() as u64, self.now_ns <= self.scheduler.end_ns);
         let mut at = 0;
         while at < bytes.len() {
-            let connection = &mut self.connections[slot];
+            let mut connection = &mut self.connections[slot];
             if connection.http.batch.first_byte_ns == 0 {
                 connection.http.batch.first_byte_ns = self.now_ns;
                 connection.http.batch.response_offset = if connection.encrypted { before } else { before + at as u64 };
@@ -149,7 +149,12 @@ impl Engine<'_, Http1> {
                 true => {
                     let (plan, now_ns) = (self.plan, self.now_ns);
                     let (tally, events) = (&mut self.tally, &mut self.events);
-                    feed_watched(Watching { plan, tally, events, now_ns }, connection, &bytes[at..])
+                    let fed = feed_watched(Watching { plan, tally, events, now_ns }, connection, &bytes[at..]);
+                    if plan.streaming.is_some() && fed.is_ok() && self.has_stalled(slot) {
+                        return false;
+                    }
+                    connection = &mut self.connections[slot];
+                    fed
                 }
             };
             match fed {
@@ -159,7 +164,7 @@ impl Engine<'_, Http1> {
                         failing::look_for_tls(&mut self.tally, connection.encrypted, bytes);
                     }
                     if !progress.complete {
-                        return self.plan.streaming.is_none() || !self.has_stalled(slot);
+                        return true;
                     }
                 }
                 Err(malformed) => {
@@ -175,9 +180,6 @@ impl Engine<'_, Http1> {
             let hung_up = connection.hung_up;
             let is_clean = at == bytes.len() || connection.http.batch.left > 1 || self.came_behind(slot, &bytes[at..]);
             let reusable = is_clean && !hung_up;
-            if self.plan.streaming.is_some() && self.has_stalled(slot) {
-                return false;
-            }
             self.answered(slot, end, reusable);
             let connection = &self.connections[slot];
             if connection.generation != generation

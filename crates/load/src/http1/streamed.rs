@@ -1,7 +1,7 @@
 //! Answers that come bit by bit over HTTP/1: whether they have stalled, and when this side ends them.
 
 use crate::engine::state::Engine;
-use crate::engine::streaming::{Watch, stalled_words};
+use crate::engine::streaming::{LOOK_NS, Watch, stalled_words};
 use crate::http1::state::Http1;
 use weir_wire::client::Outcome;
 
@@ -30,7 +30,7 @@ impl Engine<'_, Http1> {
         let is_stalled = streamed.is_stalled(watch.between_max_ns, now_ns);
         let next_ns = streamed.stalls_ns(watch.between_max_ns).map_or(close_ns, |stalls_ns| stalls_ns.min(close_ns));
         if !is_stalled && now_ns < close_ns {
-            self.scheduler.sweep_by(next_ns);
+            self.scheduler.sweep_by(next_ns.max(now_ns + LOOK_NS));
             return true;
         }
         self.now_ns = now_ns;

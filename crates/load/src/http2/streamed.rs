@@ -1,7 +1,7 @@
 //! Answers that come bit by bit over HTTP/2: whether they have stalled, and when this side ends them.
 
 use crate::engine::state::Engine;
-use crate::engine::streaming::{Watch, stalled_words};
+use crate::engine::streaming::{LOOK_NS, Watch, stalled_words};
 use crate::http2::control::CANCEL;
 use crate::http2::state::Http2;
 use crate::http2::streams::UNTOLD_LENGTH;
@@ -39,7 +39,7 @@ impl Engine<'_, Http2<'_>> {
         let is_stalled = streamed.is_stalled(watch.between_max_ns, now_ns);
         let next_ns = streamed.stalls_ns(watch.between_max_ns).map_or(close_ns, |stalls_ns| stalls_ns.min(close_ns));
         if !is_stalled && now_ns < close_ns {
-            self.scheduler.sweep_by(next_ns);
+            self.scheduler.sweep_by(next_ns.max(now_ns + LOOK_NS));
             return true;
         }
         self.now_ns = now_ns;

@@ -180,7 +180,7 @@ impl LoadReport {
             StopRule::Requests(_) if !interrupted => tally.last_done_ns,
             _ => end_ns,
         };
-        let duration = Duration::from_nanos(end_ns.saturating_sub(start_ns).max(1));
+        let [duration, took] = durations(&tally, start_ns, end_ns);
         let is_late = is_late(&tally);
         let generator = Generator::of(&tally, health, is_late);
         let (streams_allowed, wants_tls) = (tally.streams_allowed, tally.wants_tls);
@@ -203,7 +203,7 @@ impl LoadReport {
             requests_in_time: tally.requests_in_time(),
             successes_in_time: tally.successes_in_time(),
             duration,
-            took: Duration::from_nanos(tally.over_ns.saturating_sub(start_ns)).max(duration),
+            took,
             rate_per_s: tally.requests_in_time() as f64 / duration.as_secs_f64(),
             successes_per_s: tally.successes_in_time() as f64 / duration.as_secs_f64(),
             bytes_per_s: (tally.bytes - tally.bytes_late) as f64 / duration.as_secs_f64(),
@@ -226,9 +226,7 @@ impl LoadReport {
             events_lost: tally.events_lost,
             sessions: tally.sessions.as_ref().map(|sessions| sessions.report(duration)),
             websocket: tally.websocket.as_ref().map(|websocket| websocket.report()),
-            streams: tally.streams.as_ref().map(|streams| {
-                streams.report(Duration::from_nanos(tally.over_ns.saturating_sub(start_ns)).max(duration))
-            }),
+            streams: tally.streams.as_ref().map(|streams| streams.report(took)),
             calls: tally.calls,
             handshakes: tally.handshakes,
             reasons: tally.reasons.sorted(),
@@ -421,6 +419,12 @@ fn asked(options: &Options, request: u32) -> Option<String> {
 fn errors(tally: &Tally) -> Vec<(Outcome, u64)> {
     let all = Outcome::ALL.into_iter().zip(tally.errors);
     all.filter(|(outcome, count)| outcome.is_error() && *count > 0).collect()
+}
+
+/// How long a run took until `end_ns`, and until nothing was under way any more.
+fn durations(tally: &Tally, start_ns: u64, end_ns: u64) -> [Duration; 2] {
+    let duration = Duration::from_nanos(end_ns.saturating_sub(start_ns).max(1));
+    [duration, Duration::from_nanos(tally.over_ns.saturating_sub(start_ns)).max(duration)]
 }
 
 /// Whether the generator took arrivals up so late that this bends the figures: not a few of them, and late by a part of
