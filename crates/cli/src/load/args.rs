@@ -55,8 +55,8 @@ Examples:
       users who read 4000 bytes a second, and stop loading after 8 s on average
   weir load --stream --slo 'first-event p95<300ms' --slo 'between p99<50ms' URL
       streamed answers: server-sent events, NDJSON, tokens of a language model
-  weir load --stream --between-at-most 2s --stream-for 30s -c 500 --timeout 60s URL
-      event streams without end: each is left after 30 s, and fails if it stalls
+  weir load --stream --between-at-most 2s --stream-for 20s -c 500 URL
+      event streams without end: each is left after 20 s, and fails if it stalls
   weir load --rate 500 -c 100 --message-size 1KB ws://localhost:8080/chat
       500 messages a second over 100 WebSockets, each answered by one
   weir load --json http://localhost:8080/ | jq .latency_ns.p99

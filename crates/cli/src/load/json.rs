@@ -19,7 +19,7 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading, gate: Value) -> Va
             "generator": generator(report),
             "sessions": report.sessions.as_ref().map(sessions_as_json),
             "websocket": report.websocket.as_ref().map(super::websocket::as_json),
-            "streams": report.streams.as_ref().map(super::streams::as_json),
+            "streamed": report.streams.as_ref().map(super::streams::as_json),
             "mix": report.mix.as_ref().map(mix),
             "fairness": report.fairness.map(fairness),
             "slow_traces": report.slow_traces.as_ref().map(|traces| traces.iter().map(trace).collect::<Vec<_>>()),

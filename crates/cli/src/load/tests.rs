@@ -51,7 +51,7 @@ fn mistakes_are_explained() {
 }
 
 /// The keys of the JSON.
-const KEYS: [&str; 54] = [
+const KEYS: [&str; 56] = [
     "ok",
     "success_rate",
     "successes",
@@ -91,6 +91,8 @@ const KEYS: [&str; 54] = [
     "reasons",
     "tolerated",
     "goaways",
+    "streamed",
+    "websocket",
     "mix",
     "warnings",
     "url",

@@ -89,6 +89,15 @@ impl Peer {
         })
     }
 
+    fn hypercorn(peers: &Path) -> Self {
+        Self::told(|port| {
+            let mut command = Command::new(peers.join("venv/bin/hypercorn"));
+            command.args(["--log-level", "ERROR", "--bind", &format!("127.0.0.1:{port}"), "stream_h2:app"]);
+            command.current_dir(own(""));
+            command
+        })
+    }
+
     /// nginx before a server, as its documentation has it for WebSockets.
     fn nginx(directory: &Path, behind: u16) -> Self {
         Self::told(|port| {
@@ -188,11 +197,11 @@ fn websockets_behind_nginx_and_weir_are_spoken_to() {
     echoes(&format!("ws://127.0.0.1:{}/", proxy.port));
 }
 
-/// What holds of the streams, whatever passes them on.
+/// What holds of the streams, alone and behind proxies.
 fn streams(port: u16) {
     let url = |path: &str| format!("http://127.0.0.1:{port}{path}");
     let (tokens, code) = report(&["-n", "20", "-c", "4", "--stream", "--slo", "first-event p95<2s"], &url("/tokens"));
-    let told = &tokens["streams"];
+    let told = &tokens["streamed"];
     assert_eq!(
         (code, &tokens["successes"], &told["answers"]["events"]),
         (Some(0), &20.into(), &20.into()),
@@ -200,7 +209,7 @@ fn streams(port: u16) {
     );
     assert_eq!((&told["events"], &told["done"], &told["unfinished"]), (&200.into(), &20.into(), &0.into()));
     let (lines, _) = report(&["-n", "10", "--stream"], &url("/lines"));
-    let told = &lines["streams"];
+    let told = &lines["streamed"];
     assert_eq!((&told["answers"]["lines"], &told["events"]), (&10.into(), &100.into()), "{lines:#}");
     assert!(told["between_ns"]["p50"].as_u64().is_some(), "{lines:#}");
 }
@@ -212,15 +221,15 @@ fn streams_of_flask_are_told_apart() {
     streams(peer.port);
     let url = |path: &str| format!("http://127.0.0.1:{}{path}", peer.port);
     let (tokens, _) = report(&["-n", "10", "-c", "1", "--stream"], &url("/tokens"));
-    let between = tokens["streams"]["between_ns"]["p50"].as_u64().expect("times");
+    let between = tokens["streamed"]["between_ns"]["p50"].as_u64().expect("times");
     assert!((9_000_000..30_000_000).contains(&between), "it pauses for 10 ms: {between}");
     let (slow, _) = report(&["-n", "5", "-c", "1", "--stream"], &url("/slow"));
-    assert_eq!(slow["streams"]["answers"]["pieces"], 5, "{slow:#}");
+    assert_eq!(slow["streamed"]["answers"]["pieces"], 5, "{slow:#}");
     let (stall, code) = report(&["-n", "2", "-c", "2", "--stream", "--between-at-most", "500ms"], &url("/stall"));
     assert_eq!((code, &stall["errors"]), (Some(1), &json!({ "stalled": 2 })), "{stall:#}");
     let (endless, code) = report(&["-n", "4", "-c", "2", "--stream", "--stream-for", "300ms"], &url("/endless"));
     assert_eq!(
-        (code, &endless["successes"], &endless["streams"]["closed"]),
+        (code, &endless["successes"], &endless["streamed"]["closed"]),
         (Some(0), &4.into(), &4.into()),
         "{endless:#}"
     );
@@ -228,4 +237,25 @@ fn streams_of_flask_are_told_apart() {
     let directory = tempfile::tempdir().expect("a directory");
     streams(Peer::nginx(directory.path(), peer.port).port);
     streams(Peer::weir(directory.path(), peer.port).port);
+}
+
+#[test]
+fn streams_over_http2_are_told_apart() {
+    let Some(peers) = peers() else { return };
+    let peer = Peer::hypercorn(&peers);
+    let load = |arguments: &[&str], path: &str| {
+        let url = format!("http://127.0.0.1:{}{path}", peer.port);
+        report(&[&["--http2", "--streams", "5", "-c", "2", "-n", "20", "--stream"], arguments].concat(), &url).0
+    };
+    let whole = load(&[], "/");
+    let told = &whole["streamed"];
+    assert_eq!(
+        (&whole["successes"], &told["events"], &told["done"]),
+        (&20.into(), &200.into(), &20.into()),
+        "{whole:#}"
+    );
+    let stalled = load(&["--between-at-most", "500ms"], "/stall");
+    assert_eq!(stalled["errors"], json!({ "stalled": 20 }), "{stalled:#}");
+    let endless = load(&["--stream-for", "300ms"], "/endless");
+    assert_eq!((&endless["successes"], &endless["streamed"]["closed"]), (&20.into(), &20.into()), "{endless:#}");
 }

@@ -70,12 +70,20 @@ fn events_are_on_the_screen_in_the_report_and_in_objectives() {
         ],
         &url,
     );
-    assert_eq!((code, &report["streams"]["events"], &report["streams"]["done"]), (Some(3), &12.into(), &4.into()));
+    assert_eq!((code, &report["streamed"]["events"], &report["streamed"]["done"]), (Some(3), &12.into(), &4.into()));
     let met: Vec<_> = report["objectives"].as_array().expect("three").iter().map(|one| one["met"].clone()).collect();
     assert_eq!(met, [json!(true), json!(false), json!(true)], "{report:#}");
     assert_eq!(report["objectives"][1]["requests"], 8, "times between events, not requests");
-    let first = report["streams"]["first_event_ns"]["min"].as_u64().expect("times");
+    let first = report["streamed"]["first_event_ns"]["min"].as_u64().expect("times");
     assert!(first >= 20_000_000, "{first}");
+    assert!(report["streams"].is_null(), "the streams of a connection of HTTP/2, which this is not");
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = directory.path().join("page.html");
+    let output = load(&["-n", "2", "--stream", "--html", page.to_str().expect("a path")], &url);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let page = std::fs::read_to_string(page).expect("the page");
+    assert!(page.contains("<dt>Streams</dt><dd>streams 2 of events; events 6 "), "its events");
+    assert!(page.contains("first event p50"), "and their times");
 }
 
 #[test]

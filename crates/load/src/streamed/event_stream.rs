@@ -104,7 +104,7 @@ impl EventStream {
             return self.field(begin, bytes);
         }
         if std::mem::take(&mut self.data_lines) == 0 {
-            // Without data it is no event, whatever else its lines said.
+            // Without data it is no event (WHATWG HTML 9.2.6).
             return;
         }
         if self.is_done {
