@@ -1,14 +1,24 @@
 use super::*;
 use proptest::prelude::*;
 
+/// What was read.
+#[derive(Debug, PartialEq, Eq)]
+struct Read {
+    /// Messages and control frames.
+    what: Vec<(Opcode, Vec<u8>)>,
+    malformed: Option<Malformed>,
+    /// Whether something has begun and is not whole.
+    is_within: bool,
+}
+
 /// What a reader makes of bytes that come in these pieces: messages and control frames, or what is wrong.
-fn read<'b>(pieces: impl Iterator<Item = &'b [u8]>) -> (Vec<(Opcode, Vec<u8>)>, Option<Malformed>, bool) {
+fn read(pieces: &[&[u8]]) -> Read {
     let (mut reader, mut message, mut read) = (Reader::new(1000), Vec::new(), Vec::new());
-    for mut piece in pieces {
+    for mut piece in pieces.iter().copied() {
         loop {
             let (used, event) = match reader.next(piece) {
                 Ok(next) => next,
-                Err(malformed) => return (read, Some(malformed), false),
+                Err(malformed) => return Read { what: read, malformed: Some(malformed), is_within: false },
             };
             piece = &piece[used..];
             match event {
@@ -22,19 +32,15 @@ fn read<'b>(pieces: impl Iterator<Item = &'b [u8]>) -> (Vec<(Opcode, Vec<u8>)>, 
                 Some(Event::Ping(content)) => read.push((Opcode::Ping, content.content().to_vec())),
                 Some(Event::Pong(content)) => read.push((Opcode::Pong, content.content().to_vec())),
                 Some(Event::Close(_, content)) => read.push((Opcode::Close, content.content().to_vec())),
-                None if piece.is_empty() => break,
-                None => {}
-            }
-            if piece.is_empty() && event.is_none() {
-                break;
+                None => break,
             }
         }
     }
-    (read, None, reader.is_within())
+    Read { what: read, malformed: None, is_within: reader.is_within() }
 }
 
-fn whole(bytes: &[u8]) -> (Vec<(Opcode, Vec<u8>)>, Option<Malformed>, bool) {
-    read(std::iter::once(bytes))
+fn whole(bytes: &[u8]) -> Read {
+    read(&[bytes])
 }
 
 /// A frame of a server.
@@ -51,11 +57,11 @@ fn frame(first: u8, content: &[u8]) -> Vec<u8> {
 #[test]
 fn the_examples_of_the_standard_are_read() {
     // RFC 6455 5.7, those without a mask.
-    assert_eq!(whole(b"\x81\x05Hello").0, [(Opcode::Text, b"Hello".to_vec())]);
-    assert_eq!(whole(b"\x01\x03Hel\x80\x02lo").0, [(Opcode::Text, b"Hello".to_vec())]);
-    assert_eq!(whole(b"\x89\x05Hello").0, [(Opcode::Ping, b"Hello".to_vec())]);
+    assert_eq!(whole(b"\x81\x05Hello").what, [(Opcode::Text, b"Hello".to_vec())]);
+    assert_eq!(whole(b"\x01\x03Hel\x80\x02lo").what, [(Opcode::Text, b"Hello".to_vec())]);
+    assert_eq!(whole(b"\x89\x05Hello").what, [(Opcode::Ping, b"Hello".to_vec())]);
     let long = whole(&[&[0x82, 0x7e, 1, 0][..], &[7; 256]].concat());
-    assert_eq!(long.0, [(Opcode::Binary, vec![7; 256])]);
+    assert_eq!(long.what, [(Opcode::Binary, vec![7; 256])]);
     // The one with a mask is what this side sends.
     let mut out = Vec::new();
     write(&mut out, Opcode::Text, true, [0x37, 0xfa, 0x21, 0x3d], b"Hello");
@@ -64,14 +70,14 @@ fn the_examples_of_the_standard_are_read() {
 
 #[test]
 fn control_frames_may_stand_within_a_message() {
-    let (read, malformed, within) = whole(b"\x01\x01a\x89\x01p\x00\x00\x8a\x00\x80\x01b\x88\x02\x03\xe8");
-    let kinds: Vec<_> = read.iter().map(|(opcode, content)| (*opcode, content.as_slice())).collect();
+    let read = whole(b"\x01\x01a\x89\x01p\x00\x00\x8a\x00\x80\x01b\x88\x02\x03\xe8");
+    let kinds: Vec<_> = read.what.iter().map(|(opcode, content)| (*opcode, content.as_slice())).collect();
     assert_eq!(
         kinds,
         [(Opcode::Ping, &b"p"[..]), (Opcode::Pong, b""), (Opcode::Text, b"ab"), (Opcode::Close, b"\x03\xe8"),]
     );
-    assert_eq!((malformed, within), (None, false));
-    assert!(whole(b"\x01\x01a").2 && whole(b"\x81").2 && whole(b"\x89\x02p").2);
+    assert_eq!((read.malformed, read.is_within), (None, false));
+    assert!([&b"\x01\x01a"[..], b"\x81", b"\x89\x02p"].into_iter().all(|bytes| whole(bytes).is_within));
 }
 
 #[test]
@@ -100,10 +106,10 @@ fn what_breaks_the_standard_is_told_by_its_code() {
         (frame(0x88, b"\x13\x88"), 1002, "none may have"),
         (frame(0x88, b"\x03\xe8\xff"), 1007, "UTF-8"),
     ] {
-        let malformed = whole(&bytes).1.unwrap_or_else(|| panic!("{words}: taken"));
+        let malformed = whole(&bytes).malformed.unwrap_or_else(|| panic!("{words}: taken"));
         assert!(malformed.code == code && malformed.what.contains(words), "{words}: {malformed:?}");
     }
-    assert_eq!(whole(&[frame(0x01, b"\xe2"), frame(0x80, b"\x82\xac")].concat()).1, None);
+    assert_eq!(whole(&[frame(0x01, b"\xe2"), frame(0x80, b"\x82\xac")].concat()).malformed, None);
 }
 
 proptest! {
@@ -117,10 +123,11 @@ proptest! {
     ) {
         let bytes: Vec<u8> = frames.iter().flat_map(|(first, content)| frame(*first, content)).collect();
         let expected = whole(&bytes);
-        prop_assert_eq!(&read(bytes.chunks(1)), &expected, "byte by byte");
+        prop_assert_eq!(&read(&bytes.chunks(1).collect::<Vec<_>>()), &expected, "byte by byte");
         let mut ends: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).chain([0, bytes.len()]).collect();
         ends.sort_unstable();
-        prop_assert_eq!(&read(ends.windows(2).map(|pair| &bytes[pair[0]..pair[1]])), &expected);
+        let pieces: Vec<&[u8]> = ends.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
+        prop_assert_eq!(&read(&pieces), &expected);
     }
 
     #[test]
@@ -148,6 +155,6 @@ proptest! {
             count += 1;
         }
         prop_assert_eq!(count, content.len().div_ceil(fragment_bytes).max(1));
-        prop_assert_eq!(whole(&bytes).0, [(Opcode::Binary, content)]);
+        prop_assert_eq!(whole(&bytes).what, [(Opcode::Binary, content)]);
     }
 }
