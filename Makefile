@@ -127,6 +127,9 @@ bench-cluster: deps build ## What a server pays for being a node while nothing m
 	@$(CARGO) build --release --quiet --package weir-bench --bin director-packets
 	@bench/cluster-idle
 
+bench-websocket: ## Compares the CPU time of a message over WebSockets of weir load and k6 (from Go's module proxy), PAIRS (10) of each by turns.
+	@bench/websocket-load
+
 bench-tls-probes: deps build ## What the probes at the edge of TLS cost nginx over HTTP/2, an empty file and 64 KiB: some ten minutes, as root.
 	@bench/tls-probes
 

@@ -6,6 +6,7 @@ mod baseline;
 mod beside;
 mod blocks;
 mod fault;
+mod figures;
 mod fileset;
 mod find_max;
 mod find_max_words;

@@ -1,10 +1,10 @@
 //! The report of a load for programs.
 
+use super::figures::{figures, summary};
 use super::heading::Heading;
 use serde_json::{Map, Value, json};
 use weir_load::{LoadError, LoadReport, Series};
 use weir_load::{MixReport, ScopeReport, SessionReport};
-use weir_measure::summary::Summary;
 use weir_wire::client::Outcome;
 
 /// The report for programs; `gate` is what it was judged by.
@@ -246,14 +246,4 @@ fn curve(histogram: &weir_load::Histogram) -> Value {
     let percentiles = weir_measure::curve::PERCENTILES;
     weir_measure::curve::of(histogram)
         .map_or(Value::Null, |values| percentiles.iter().zip(values).map(|pair| json!([pair.0, pair.1])).collect())
-}
-
-/// A histogram's figures, null where it is empty.
-pub(super) fn summary(histogram: &weir_load::Histogram) -> Value {
-    Summary::of(histogram).map_or(Value::Null, figures)
-}
-
-fn figures(summary: Summary) -> Value {
-    let number = |value: f64| if value.fract() == 0.0 { json!(value as u64) } else { json!(value) };
-    Value::Object(summary.fields().into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect())
 }

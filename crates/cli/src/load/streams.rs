@@ -1,6 +1,6 @@
 //! What a report says of streamed answers.
 
-use super::json::summary;
+use super::figures::summary;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use weir_load::{Form, StreamReport};

@@ -1,8 +1,9 @@
 //! How a command line becomes a load, and a load a report.
 
+use super::figures::summary;
 use super::gate::Gate;
 use super::heading::Heading;
-use super::json::{as_json, summary};
+use super::json::as_json;
 use super::{Args, Usage, screen};
 use clap::Parser;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! What goes over WebSockets: the options for it, and what a report says of them.
 
-use super::json::summary;
+use super::figures::summary;
 use super::usage::Usage;
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};

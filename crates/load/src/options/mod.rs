@@ -2,6 +2,7 @@
 
 mod check;
 pub(crate) mod control;
+mod messages;
 pub(crate) mod settings;
 mod streaming;
 pub(crate) mod websocket;

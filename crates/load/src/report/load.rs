@@ -176,11 +176,8 @@ impl LoadReport {
         end_ns: u64,
         interrupted: bool,
     ) -> Self {
-        let end_ns = match options.stop {
-            StopRule::Requests(_) if !interrupted => tally.last_done_ns,
-            _ => end_ns,
-        };
-        let [duration, took] = durations(&tally, start_ns, end_ns);
+        let is_counted = matches!(options.stop, StopRule::Requests(_)) && !interrupted;
+        let [duration, took] = durations(&tally, start_ns, if is_counted { tally.last_done_ns } else { end_ns });
         let is_late = is_late(&tally);
         let generator = Generator::of(&tally, health, is_late);
         let (streams_allowed, wants_tls) = (tally.streams_allowed, tally.wants_tls);
