@@ -81,6 +81,9 @@ test-http3: ## Loads quic-go and aioquic over HTTP/3; Go and pip fetch them from
 bench-http3: ## What a request over HTTP/3 costs weir load and a client of quic-go, by turns against the same server: some minutes; QUICK=1 only tries it.
 	@QUICK="$(QUICK)" bench/http3-load
 
+test-streams: build ## Loads WebSockets of Python and Node and streams of Flask, alone and behind nginx and weir serve; PyPI and npm have the libraries.
+	@scripts/test-streams
+
 test-sites: build ## Uses WordPress, DokuWiki, Django, Flask and Node behind the server in Chromium; SITES="flask chat" chooses.
 	@scripts/deps test sites
 	@scripts/test-sites --pictures $(TARGET)/sites $(SITES)
@@ -129,6 +132,9 @@ check-imports: deps build ## Compares what is explained of perf's trace and of o
 bench-cluster: deps build ## What a server pays for being a node while nothing moves, and what a packet costs the director: five minutes, as root.
 	@$(CARGO) build --release --quiet --package weir-bench --bin director-packets
 	@bench/cluster-idle
+
+bench-websocket: ## Compares the CPU time of a message over WebSockets of weir load and k6 (from Go's module proxy), PAIRS (10) of each by turns.
+	@bench/websocket-load
 
 bench-tls-probes: deps build ## What the probes at the edge of TLS cost nginx over HTTP/2, an empty file and 64 KiB: some ten minutes, as root.
 	@bench/tls-probes

@@ -6,6 +6,7 @@ mod baseline;
 mod beside;
 mod blocks;
 mod fault;
+mod figures;
 mod fileset;
 mod find_max;
 mod find_max_words;
@@ -32,9 +33,12 @@ mod screen;
 mod slo;
 mod slow;
 mod stream;
+mod streaming;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod usage;
+mod websocket;
 mod whole_file;
 mod workload;
 

@@ -528,6 +528,7 @@ pages_run! {
     how_much_load_runs: "docs/how-to/how-much-load.md",
     load_over_time_runs: "docs/how-to/load-over-time.md",
     load_over_http3_runs: "docs/how-to/load-over-http3.md",
+    load_streams_runs: "docs/how-to/load-streams.md",
     fail_a_build_runs: "docs/how-to/fail-a-build.md",
     coming_from_ab_runs: "docs/how-to/coming-from-ab.md",
     load_through_runs: "docs/how-to/load-through.md",

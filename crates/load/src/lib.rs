@@ -37,12 +37,18 @@ pub mod samples;
 mod schedule;
 pub mod sessions;
 mod slow;
+// As http2.
+#[doc(hidden)]
+pub mod streamed;
+// As http2.
+#[doc(hidden)]
+pub mod websocket;
 pub mod workload;
 
 pub use checks::{BODY_KEPT_MAX, CHECKS_MAX, Check, CheckError};
 pub use counts::{
     Calls, CheckReport, Counts, Fairness, Handshakes, Histogram, Http3Counts, MixReport, Packed, Point, Reason, Remark,
-    Sampling, ScopeReport, Series, SessionReport, SlowTrace, Slowest, Strain,
+    Sampling, ScopeReport, Series, SessionReport, SlowTrace, Slowest, Strain, StreamReport, WebSocketReport,
 };
 pub use error::LoadError;
 pub use error::request::RequestError;
@@ -51,7 +57,7 @@ pub use error::tls_setup::TlsSetupError;
 #[doc(hidden)]
 pub use http1::response;
 pub use observe::{Observer, Secured};
-pub use options::{Control, Io, Options};
+pub use options::{AnswerRule, Control, Io, Options, WebSocket};
 pub use reach::{Protocol, Reach, Sockets, Trust};
 pub use report::{Generator, LoadReport};
 // As http2.
@@ -65,5 +71,6 @@ pub use requests::{
 pub use run::run;
 pub use schedule::{Profile, ProfileError, Schedule, StopRule, Stretch};
 pub use slow::{Link, SlowClient};
+pub use streamed::{Form, FormError, Streaming};
 pub use weir_wire::client::{ClientRequest, Outcome};
 pub use workload::requests::Requests;

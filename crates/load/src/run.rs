@@ -10,8 +10,9 @@ use crate::options::control::Control;
 use crate::options::settings::Options;
 use crate::plan::run_plan::{Host, Plan, Share, shares};
 use crate::report::health::{Health, Probe};
-use crate::{LoadError, LoadReport};
-use crate::{http1, http2, http3};
+use crate::websocket::Opening;
+use crate::{LoadError, LoadReport, Statuses};
+use crate::{http1, http2, http3, websocket};
 use std::time::Duration;
 
 /// From the making of the threads to the first request: longer than making them takes.
@@ -22,6 +23,9 @@ const LEAD_NS: u64 = 2_000_000;
 /// # Errors
 /// [`LoadError`], if the run cannot be made at all: single failed requests are counted instead.
 pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadError> {
+    if options.websocket.is_some() {
+        options.expected = Statuses::switched();
+    }
     let plan = Plan::new(&options)?;
     let spoken = Spoken::new(&options, &plan)?;
     let start_ns = monotonic_ns() + LEAD_NS;
@@ -94,10 +98,14 @@ enum Spoken {
     Http1,
     Http2(http2::Wire),
     Http3(Box<http3::Wire>),
+    WebSocket(Opening),
 }
 
 impl Spoken {
     fn new(options: &Options, plan: &Plan) -> Result<Self, LoadError> {
+        if let Some(opening) = Opening::new(options)? {
+            return Ok(Self::WebSocket(opening));
+        }
         if let Some(wire) = http3::Wire::new(options, &plan.hosts)? {
             return Ok(Self::Http3(Box::new(wire)));
         }
@@ -140,6 +148,10 @@ impl Run<'_> {
             Spoken::Http3(wire) => {
                 let engine = http3::engine(plan, wire, control, share)?;
                 Box::new(move || http3::drive(engine, start_ns))
+            }
+            Spoken::WebSocket(opening) => {
+                let engine = websocket::engine(plan, opening, control, share)?;
+                Box::new(move || websocket::drive(engine, start_ns))
             }
         };
         std::thread::sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));

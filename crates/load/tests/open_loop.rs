@@ -10,7 +10,7 @@ use server::{Server, events, load, load_with_events};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use weir_load::{Control, Options, Protocol, Schedule, StopRule, Trust};
+use weir_load::{Control, Options, Protocol, Schedule, StopRule, Trust, WebSocket};
 use weir_measure::summary::Summary;
 use weir_wire::Kind;
 
@@ -177,6 +177,38 @@ fn a_stall_over_http3_is_in_the_percentiles_as_arithmetic_says() {
         let latency = Summary::of(&report.latency).expect("all succeeded");
         let off = |measured: u64, quantile: f64| (measured as f64 / ((quantile - 0.8) * 1e9) - 1.0).abs();
         let right = off(latency.p90, 0.9) < 0.05 && off(latency.p99, 0.99) < 0.05 && latency.p50 < 5_000_000;
+        expect(right, (latency, report.generator))
+    });
+}
+
+#[test]
+fn a_stall_is_in_the_percentiles_of_messages_as_arithmetic_says() {
+    let begin = Instant::now();
+    let server = Server::start(move |peer| {
+        if peer.upgrade("").is_none() {
+            return;
+        }
+        while let Some(received) = peer.received() {
+            let into_second = Duration::from_nanos(u64::from(begin.elapsed().subsec_nanos()));
+            if let Some(rest) = Duration::from_millis(400).checked_sub(into_second) {
+                std::thread::sleep(rest);
+            }
+            peer.send(&server::websocket::frame(received.first, &received.content));
+        }
+    });
+    eventually(|| {
+        // Between two stalls, so that no connection is opened within one.
+        let into_second = begin.elapsed().subsec_millis();
+        std::thread::sleep(Duration::from_millis(u64::from((1500 - into_second) % 1000)));
+        let mut options = fixed(&server, 500.0, Duration::from_secs(3), 250);
+        options.websocket = Some(WebSocket::default());
+        let report = load(options);
+        assert_eq!((report.requests, report.failures(), report.dropped), (1500, 0, 0), "{:?}", report.errors);
+        // As over HTTP: all that arrive within the stall wait for what is left of it, so that of all sorted by latency
+        // the share q above 0.6 waits (q - 0.6) / 0.4 * 400 ms.
+        let latency = Summary::of(&report.latency).expect("all succeeded");
+        let off = |measured: u64, quantile: f64| (measured as f64 / ((quantile - 0.6) * 1e9) - 1.0).abs();
+        let right = off(latency.p90, 0.9) < 0.05 && off(latency.p99, 0.99) < 0.05 && latency.p50 < 20_000_000;
         expect(right, (latency, report.generator))
     });
 }

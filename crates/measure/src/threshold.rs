@@ -17,6 +17,22 @@ pub enum Time {
     Latency,
     /// From just before the request was written to the first byte of its response (`ttfb`).
     FirstByte,
+    /// From the intended time to the end of the first event of a streamed answer (`first-event`).
+    FirstEvent,
+    /// Between two neighbouring events of a streamed answer (`between`).
+    Between,
+}
+
+impl Time {
+    /// Those that have a word, and this; the latency has none.
+    const NAMED: [(&'static str, Self); 3] =
+        [("ttfb", Self::FirstByte), ("first-event", Self::FirstEvent), ("between", Self::Between)];
+
+    /// Whether it is one of streamed answers only.
+    #[must_use]
+    pub fn is_of_streams(self) -> bool {
+        matches!(self, Self::FirstEvent | Self::Between)
+    }
 }
 
 /// What a run has to hold.
@@ -86,7 +102,7 @@ impl fmt::Display for ThresholdError {
             ),
             Self::Subject => formatter.write_str(
                 "before the sign stands a percentile such as p99, mean, max, errors or rate; ttfb and one of the first \
-                 three for the time to the first byte",
+                 three for the time to the first byte, first-event and between likewise for streamed answers",
             ),
             Self::Sign { of, wanted } => {
                 write!(formatter, "{of} goes with {wanted}: an objective says what is right, not what is wrong")
@@ -118,15 +134,16 @@ impl FromStr for Threshold {
         } else {
             of_sign("a time", '<')?;
         }
-        let (time, figure) = match subject.strip_prefix("ttfb") {
-            Some(figure) if figure.starts_with([' ', '\t']) => (Time::FirstByte, figure.trim_start()),
+        let named = Time::NAMED.iter().find_map(|(name, time)| Some((*time, subject.strip_prefix(name)?)));
+        let (time, figure) = match named {
+            Some((time, figure)) if figure.starts_with([' ', '\t']) => (time, figure.trim_start()),
             Some(_) => return Err(ThresholdError::Subject),
             None => (Time::Latency, subject),
         };
         match figure {
             "mean" => Ok(Self::Mean { time, limit_ns: limit_of(limit)? }),
             "max" => Ok(Self::Max { time, limit_ns: limit_of(limit)? }),
-            "errors" if time == Time::FirstByte => Err(ThresholdError::Subject),
+            "errors" if time != Time::Latency => Err(ThresholdError::Subject),
             figure => match format!("{figure}<{limit}").parse().map_err(ThresholdError::of)? {
                 Objective::Latency { share, limit_ns } => Ok(Self::Percentile { time, share, limit_ns }),
                 Objective::Errors { share } => Ok(Self::Errors { share }),
@@ -148,10 +165,10 @@ impl ThresholdError {
 
 impl fmt::Display for Time {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Latency => "",
-            Self::FirstByte => "ttfb ",
-        })
+        match Self::NAMED.iter().find(|(_, time)| time == self) {
+            Some((name, _)) => write!(formatter, "{name} "),
+            None => Ok(()),
+        }
     }
 }
 

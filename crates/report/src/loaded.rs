@@ -65,6 +65,8 @@ pub struct Loaded {
     pub at_fault: String,
     /// The slowest requests by their traces, each in words.
     pub slow_traces: Vec<String>,
+    /// What came bit by bit: events of streamed answers, messages over WebSockets; in words, empty where there was none.
+    pub streams: String,
     /// What makes the figures mean something else than they seem to.
     pub warnings: Vec<String>,
 }

@@ -118,11 +118,15 @@ pub enum Outcome {
     StreamReset = 14,
     /// The user did not wait any longer and clicked stop, which is no error.
     Stopped = 15,
+    /// The next event of a streamed answer did not come in time.
+    Stalled = 16,
+    /// The server did not agree to a WebSocket.
+    Upgrade = 17,
 }
 
 impl Outcome {
     /// Every outcome, by its number.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Done,
         Self::ConnectFailed,
         Self::Closed,
@@ -139,6 +143,8 @@ impl Outcome {
         Self::NoPorts,
         Self::StreamReset,
         Self::Stopped,
+        Self::Stalled,
+        Self::Upgrade,
     ];
 
     /// The outcome of a number; unknown ones are [`Outcome::Other`].
@@ -167,6 +173,8 @@ impl Outcome {
             "no_ports",
             "stream_reset",
             "stopped",
+            "stalled",
+            "upgrade",
         ][self as usize]
     }
 

@@ -6,6 +6,7 @@ use super::gate_files::GateArgs;
 use super::judge::JudgeArgs;
 use super::load_args::LoadArgs;
 use super::outputs::OutputArgs;
+use super::websocket::MessageArgs;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -58,6 +59,12 @@ Examples:
       200 users whose lines have the rates and the latency of 3G
   weir load --limit-read 4KB/s --patience exp:8s http://localhost:8080/
       users who read 4000 bytes a second, and stop loading after 8 s on average
+  weir load --stream --slo 'first-event p95<300ms' --slo 'between p99<50ms' URL
+      streamed answers: server-sent events, NDJSON, tokens of a language model
+  weir load --stream --between-at-most 2s --stream-for 20s -c 500 URL
+      event streams without end: each is left after 20 s, and fails if it stalls
+  weir load --rate 500 -c 100 --message-size 1KB ws://localhost:8080/chat
+      500 messages a second over 100 WebSockets, each answered by one
   weir load --json http://localhost:8080/ | jq .latency_ns.p99
       figures for a program
   weir load --traceparent http://localhost:8080/
@@ -97,15 +104,17 @@ Exit status: 0 if any request succeeded, 1 if none did or the server cannot be
 reached, 2 for wrong usage, 3 if the run missed an objective of --slo or failed
 a --check; the first line says which.";
 
-/// Load a web server over HTTP/1.1, HTTP/2 or HTTP/3 and report what its users feel.
+/// Load a web server over HTTP/1.1, HTTP/2, HTTP/3 or WebSockets and report what its users feel.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to load: http:// or https://, host, port, path
+    /// What to load: http:// or https://, host, port, path; ws:// or wss:// for a WebSocket
     #[arg(required_unless_present_any = ["urls", "sessions", "make_fileset", "compare"])]
     pub(super) url: Option<String>,
     #[command(flatten)]
     pub(super) load: LoadArgs,
+    #[command(flatten)]
+    pub(super) messages: MessageArgs,
     /// Load nothing: write the files of a workload (specweb96, surge) to a directory, as many as --directories or
     /// --files says, or as SPECweb96 prescribes for --rate
     #[arg(long, num_args = 2, value_names = ["NAME", "DIR"], help_heading = "Workload")]

@@ -3,7 +3,7 @@
 use super::{reach, slow};
 use std::time::Duration;
 use weir_load::workload::Mix;
-use weir_load::{Options, Protocol, Schedule, StopRule, Stretch};
+use weir_load::{Options, Protocol, Schedule, StopRule, Streaming, Stretch};
 
 /// How many stretches of a changing rate the report names.
 const STRETCHES_TOLD: usize = 4;
@@ -53,6 +53,12 @@ impl Heading {
             manner.push_str(if early_data { ", with 0-RTT" } else { "" });
             manner.push_str(&migrate_every.map(|every| format!(", moving each {every:?}")).unwrap_or_default());
         }
+        if let Some(websocket) = &options.websocket {
+            manner.push_str(&super::websocket::words(websocket));
+        }
+        if let Some(streaming) = &options.streaming {
+            manner.push_str(&streaming_in_words(streaming));
+        }
         if options.threads > 1 {
             manner.push_str(&format!(", {}", plural(options.threads, "thread")));
         }
@@ -76,6 +82,21 @@ impl Heading {
             rate_wanted_per_s: options.schedule.rate_per_s(),
         }
     }
+}
+
+/// How streamed answers are looked at, in words.
+fn streaming_in_words(streaming: &Streaming) -> String {
+    let mut words = match streaming.form {
+        None => ", streamed answers".to_owned(),
+        Some(form) => format!(", answers as {}", form.name()),
+    };
+    if let Some(time) = streaming.between_max {
+        words.push_str(&format!(", at most {time:?} between events"));
+    }
+    if let Some(time) = streaming.close_after {
+        words.push_str(&format!(", ended after {time:?}"));
+    }
+    words
 }
 
 /// The schedule in words.
@@ -131,6 +152,7 @@ fn title(options: &Options) -> String {
                 hosts => format!("{requests} requests of {hosts} hosts, {place} and others"),
             }
         }
+        _ if options.websocket.is_some() => super::websocket::shown(&options.url.to_string()),
         _ => options.url.to_string(),
     }
 }

@@ -1,10 +1,10 @@
 //! The report of a load for programs.
 
+use super::figures::{figures, summary};
 use super::heading::Heading;
 use serde_json::{Map, Value, json};
 use weir_load::{Http3Counts, LoadError, LoadReport, Series};
 use weir_load::{MixReport, ScopeReport, SessionReport};
-use weir_measure::summary::Summary;
 use weir_wire::client::Outcome;
 
 /// The report for programs; `gate` is what it was judged by.
@@ -18,6 +18,8 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading, gate: Value) -> Va
         json!({
             "generator": generator(report),
             "sessions": report.sessions.as_ref().map(sessions_as_json),
+            "websocket": report.websocket.as_ref().map(super::websocket::as_json),
+            "streamed": report.streams.as_ref().map(super::streams::as_json),
             "mix": report.mix.as_ref().map(mix),
             "fairness": report.fairness.map(fairness),
             "slow_traces": report.slow_traces.as_ref().map(|traces| traces.iter().map(trace).collect::<Vec<_>>()),
@@ -262,14 +264,4 @@ fn curve(histogram: &weir_load::Histogram) -> Value {
     let percentiles = weir_measure::curve::PERCENTILES;
     weir_measure::curve::of(histogram)
         .map_or(Value::Null, |values| percentiles.iter().zip(values).map(|pair| json!([pair.0, pair.1])).collect())
-}
-
-/// A histogram's figures, null where it is empty.
-pub(super) fn summary(histogram: &weir_load::Histogram) -> Value {
-    Summary::of(histogram).map_or(Value::Null, figures)
-}
-
-fn figures(summary: Summary) -> Value {
-    let number = |value: f64| if value.fract() == 0.0 { json!(value as u64) } else { json!(value) };
-    Value::Object(summary.fields().into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect())
 }

@@ -14,8 +14,9 @@ const REQUESTS_TOLD: usize = 5;
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct JudgeArgs {
     /// An objective of the run, or of --find-max: 'p99<50ms', 'mean<20ms', 'max<1s', 'ttfb p95<20ms', 'errors<1%',
-    /// 'rate>500/s'; 'GET /cart: p95<200ms' for some requests, * for any characters; may be repeated. Errors, statuses
-    /// that are no success, failed checks and dropped arrivals miss it [default of --find-max: p99<50ms]
+    /// 'rate>500/s', with --stream 'first-event p95<300ms' and 'between p99<50ms'; 'GET /cart: p95<200ms' for some
+    /// requests, * for any characters; may be repeated. Errors, statuses that are no success, failed checks and dropped
+    /// arrivals miss it [default of --find-max: p99<50ms]
     #[arg(long, value_name = "OBJECTIVE", conflicts_with = "make_fileset", help_heading = "Gate")]
     slo: Vec<Slo>,
     /// What each response must be to be a success: status=200, 'header content-type~json', 'body~REGEX',
@@ -34,6 +35,14 @@ impl JudgeArgs {
         options.expected = self.expected();
         options.checks.clone_from(&self.check);
         options.scopes = self.scopes();
+        for slo in self.slo.iter().filter(|slo| slo.is_of_streams()) {
+            if options.streaming.is_none() {
+                return Err(anyhow!("--slo '{slo}': events are looked at with --stream only: add it").into());
+            }
+            if let Some(scope) = &slo.scope {
+                return Err(anyhow!("--slo '{slo}': events are told of all requests: leave `{scope}: ` out").into());
+            }
+        }
         let of_slos = self.slo.iter().filter_map(|slo| Some(("--slo", slo.to_string(), slo.scope.as_ref()?)));
         let of_checks =
             self.check.iter().filter_map(|check| Some(("--check", check.text().to_owned(), check.scope()?)));

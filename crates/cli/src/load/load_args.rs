@@ -2,6 +2,7 @@
 
 use super::reach::{OF_REACHING, ReachArgs};
 use super::slow::{OF_SLOW, SlowArgs};
+use super::streaming::{OF_STREAMING, StreamArgs};
 use super::usage::Usage;
 use super::{asked, protocol, workload};
 use anyhow::Context;
@@ -84,6 +85,8 @@ pub(crate) struct LoadArgs {
     reach: ReachArgs,
     #[command(flatten)]
     slow: SlowArgs,
+    #[command(flatten)]
+    streaming: StreamArgs,
 }
 
 /// Which of a load's options were given on the command line, all but the duration, which a recording has, too.
@@ -124,7 +127,7 @@ impl clap::FromArgMatches for Given {
             name => format!("--{}", name.replace('_', "-")),
         };
         let names = OF_LOADING.into_iter().chain(asked::OF_ASKING).chain(OF_REACHING);
-        let names = names.chain(workload::OF_WORKLOAD).chain(OF_SLOW);
+        let names = names.chain(workload::OF_WORKLOAD).chain(OF_SLOW).chain(OF_STREAMING);
         Ok(Self(names.filter(was_given).map(option).collect()))
     }
 
@@ -197,6 +200,7 @@ impl LoadArgs {
         };
         options.reach = self.reach.reach();
         options.slow = self.slow.slow(self.seed);
+        options.streaming = self.streaming.streaming();
         options.request = Request {
             method: self.method.clone(),
             headers: self.headers.iter().map(|header| Request::header(header)).collect::<Result<_, _>>()?,

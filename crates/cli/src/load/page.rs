@@ -56,9 +56,35 @@ pub(super) fn page(report: &LoadReport, heading: &Heading, gate: &Gate) -> Loade
         ),
         at_fault: super::fault::words(report).unwrap_or_default(),
         slow_traces: traces(report),
+        streams: streams(report),
         warnings: report.warnings.clone(),
         ..Loaded::default()
     }
+}
+
+/// What came bit by bit, in words.
+fn streams(report: &LoadReport) -> String {
+    let mut words = String::new();
+    // Writing to a string cannot fail.
+    if let Some(streams) = &report.streams {
+        let _ = super::streams::write(&mut words, streams);
+        for (name, times) in [("first event", &streams.first_event), ("between events", &streams.between)] {
+            words.push_str(&percentiles(name, times));
+        }
+    }
+    if let Some(websocket) = &report.websocket {
+        let _ = super::websocket::write(&mut words, websocket, report.reconnects);
+        words.push_str(&percentiles("handshake", &websocket.handshake));
+    }
+    let lines: Vec<String> = words.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    lines.join("; ")
+}
+
+/// Half and the last hundredth of some times, in a line; empty where there are none.
+fn percentiles(name: &str, times: &Histogram) -> String {
+    let Some(summary) = Summary::of(times) else { return String::new() };
+    let [p50, p99] = [summary.p50, summary.p99].map(|time_ns| weir_report::nanoseconds(time_ns as f64));
+    format!("{name} p50 {}, p99 {}\n", p50.trim(), p99.trim())
 }
 
 /// The slowest requests by their traces.

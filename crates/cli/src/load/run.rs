@@ -1,18 +1,20 @@
 //! `weir load`, from its arguments to its report.
 
 use super::args::Args;
-use super::baseline::REPORT_FILE;
+use super::baseline::{Baseline, REPORT_FILE};
 use super::gate::Gate;
 use super::heading::Heading;
 use super::json::as_json;
 use super::live::{Watch, watched};
+use super::prometheus::Exporter;
+use super::stream::Stream;
 use super::usage::Usage;
 use super::whole_file::write_whole;
-use super::{beside, fileset, find_max, json, screen};
+use super::{beside, fileset, find_max, json, screen, websocket};
 use anyhow::{Context, anyhow};
 use std::process::ExitCode;
 use std::time::SystemTime;
-use weir_load::{LoadError, LoadReport};
+use weir_load::{LoadError, LoadReport, Options};
 use weir_record::into_run;
 use weir_terminal::stop::Stop;
 use weir_trace::Run;
@@ -43,23 +45,7 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
         let url = args.url.as_deref();
         return find_max::run(&args.find_max, &args.judge, &args.load, url, &args.outputs, args.json, args.quiet);
     }
-    let options = args.load.options(args.url.as_deref()).and_then(|mut options| {
-        args.outputs.apply(&mut options);
-        args.judge.apply(&mut options)?;
-        options.check()?;
-        args.outputs.check()?;
-        if args.json && args.outputs.streams_to_stdout() {
-            return Err(
-                anyhow!("--ndjson -: standard output takes one of them; write --ndjson FILE with --json").into()
-            );
-        }
-        args.gate.check()?;
-        let heading = Heading::of(&options);
-        let baseline = args.baseline.read(&heading)?;
-        let exporter = args.outputs.exporter(&heading.url)?;
-        Ok((options, heading, baseline, exporter, args.outputs.stream()?))
-    });
-    let (options, heading, baseline, exporter, stream) = match options {
+    let (options, heading, baseline, exporter, stream) = match asked(args) {
         Ok(made) => made,
         Err(Usage(error)) => {
             eprintln!("weir load: {}", weir_terminal::output::causes(&error));
@@ -121,4 +107,28 @@ fn print(args: &Args, report: &LoadReport, heading: &Heading, gate: &Gate) -> an
         }
     }
     Ok(())
+}
+
+/// What a load is told by its arguments.
+type Asked = (Options, Heading, Baseline, Option<Exporter>, Option<Stream>);
+
+/// Reads the arguments of a load.
+fn asked(args: &Args) -> Result<Asked, Usage> {
+    let opening = args.url.as_deref().and_then(websocket::opened_by);
+    let mut options = args.load.options(opening.as_deref().or(args.url.as_deref()))?;
+    if opening.is_some() {
+        args.messages.apply(&mut options)?;
+    }
+    args.outputs.apply(&mut options);
+    args.judge.apply(&mut options)?;
+    options.check()?;
+    args.outputs.check()?;
+    if args.json && args.outputs.streams_to_stdout() {
+        return Err(anyhow!("--ndjson -: standard output takes one of them; write --ndjson FILE with --json").into());
+    }
+    args.gate.check()?;
+    let heading = Heading::of(&options);
+    let baseline = args.baseline.read(&heading)?;
+    let exporter = args.outputs.exporter(&heading.url)?;
+    Ok((options, heading, baseline, exporter, args.outputs.stream()?))
 }

@@ -137,7 +137,10 @@ fn write_counts(screen: &mut String, report: &LoadReport, gate: &Gate, colours: 
         others.push_str(&format!("   ({} failed a check)", grouped(report.unfit)));
     }
     let status = format!("{status}{others}");
-    writeln!(screen, "  status     {}", if report.unexpected > 0 { colours.bad(&status) } else { status })?;
+    // Messages have none.
+    if report.websocket.is_none() {
+        writeln!(screen, "  status     {}", if report.unexpected > 0 { colours.bad(&status) } else { status })?;
+    }
     let errors = list(report.errors.iter().map(|(kind, count)| (kind.name().to_owned(), *count)));
     writeln!(screen, "  errors     {}", if failures > 0 { colours.bad(&errors) } else { errors })?;
     for reason in &report.reasons {
@@ -160,6 +163,12 @@ fn write_counts(screen: &mut String, report: &LoadReport, gate: &Gate, colours: 
 fn write_course(screen: &mut String, report: &LoadReport, heading: &Heading, colours: Colours) -> std::fmt::Result {
     if report.stopped > 0 {
         writeln!(screen, "  stopped    {:>12}   by users who waited no longer", grouped(report.stopped))?;
+    }
+    if let Some(websocket) = &report.websocket {
+        super::websocket::write(screen, websocket, report.reconnects)?;
+    }
+    if let Some(streams) = &report.streams {
+        super::streams::write(screen, streams)?;
     }
     if let Some(mix) = &report.mix {
         writeln!(screen, "  answers    {}", list(mix.kinds.iter().cloned()))?;
@@ -317,9 +326,13 @@ fn table(screen: &mut String, report: &LoadReport, colours: Colours) -> std::fmt
         .sessions
         .as_ref()
         .map(|sessions| (if of_pages(report) { "page" } else { "session" }, &sessions.lifetime));
+    let streams = report.streams.iter();
+    let streams = streams.flat_map(|streams| [("first event", &streams.first_event), ("between", &streams.between)]);
     for (name, histogram) in
         [("latency", &report.latency), ("uncorrected", &report.latency_uncorrected), ("first byte", &report.first_byte)]
             .into_iter()
+            .chain(streams)
+            .chain(report.websocket.iter().map(|websocket| ("handshake", &websocket.handshake)))
             .chain(sessions)
             .chain([
                 ("connect", &report.connect),

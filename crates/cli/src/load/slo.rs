@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::str::FromStr;
-use weir_load::{Histogram, LoadReport, Scope, ScopeError, ScopeReport};
+use weir_load::{Histogram, LoadReport, Scope, ScopeError, ScopeReport, StreamReport};
 use weir_measure::objective::{Judged, Objective};
 use weir_measure::threshold::{Threshold, ThresholdError, Time, decimal, time_text};
 use weir_report::{count, nanoseconds};
+use weir_wire::client::Outcome;
 
 /// What could stand behind the requests of an objective.
 const EXAMPLE: &str = "p95<200ms";
@@ -45,6 +46,16 @@ impl fmt::Display for Slo {
 }
 
 impl Slo {
+    /// Whether it is of a time that only streamed answers have.
+    pub(super) fn is_of_streams(&self) -> bool {
+        match self.threshold {
+            Threshold::Percentile { time, .. } | Threshold::Max { time, .. } | Threshold::Mean { time, .. } => {
+                time.is_of_streams()
+            }
+            Threshold::Errors { .. } | Threshold::Rate { .. } => false,
+        }
+    }
+
     /// As what a search for the highest rate needs: an objective of shares, of all requests.
     pub(super) fn searched(&self) -> Option<Objective> {
         match (&self.scope, self.threshold) {
@@ -62,6 +73,10 @@ impl Slo {
 pub(super) struct Figures<'r> {
     pub(super) latency: &'r Histogram,
     pub(super) first_byte: &'r Histogram,
+    /// Of streamed answers.
+    pub(super) streams: Option<&'r StreamReport>,
+    /// Requests whose answer's next event did not come in time.
+    pub(super) stalled: u64,
     pub(super) successes: u64,
     /// Requests that are none; those that a user cut by ending the run are not counted.
     pub(super) others: u64,
@@ -75,6 +90,8 @@ impl<'r> Figures<'r> {
         Self {
             latency: &report.latency,
             first_byte: &report.first_byte,
+            streams: report.streams.as_ref(),
+            stalled: stalled(report),
             successes: report.successes,
             others: report.ended() - report.successes,
             stopped: report.stopped,
@@ -87,6 +104,9 @@ impl<'r> Figures<'r> {
         Self {
             latency: &scope.latency,
             first_byte: &scope.first_byte,
+            // Objectives of some requests name none of these times.
+            streams: None,
+            stalled: 0,
             successes: scope.successes,
             others: scope.unexpected + scope.failures + scope.dropped + cut,
             stopped: scope.stopped,
@@ -94,53 +114,52 @@ impl<'r> Figures<'r> {
         }
     }
 
-    fn times(&self, time: Time) -> &'r Histogram {
+    /// The times of a kind; `None` where the run does not look at these.
+    fn times(&self, time: Time) -> Option<&'r Histogram> {
         match time {
-            Time::Latency => self.latency,
-            Time::FirstByte => self.first_byte,
+            Time::Latency => Some(self.latency),
+            Time::FirstByte => Some(self.first_byte),
+            Time::FirstEvent => self.streams.map(|streams| &streams.first_event),
+            Time::Between => self.streams.map(|streams| &streams.between),
         }
     }
 
     /// How many requests count, and how many of them missed a limit of each one's time.
-    fn within(&self, time: Time, limit_ns: u64) -> Judged {
-        let others = self.others + self.stopped;
-        Judged { requests: self.successes + others, bad: too_slow(self.times(time), limit_ns) + others, unknown: 0 }
+    fn within(&self, time: Time, times: &Histogram, limit_ns: u64) -> Judged {
+        // Of times between events each counts, and the one in which an answer stalled.
+        if time == Time::Between {
+            let bad = too_slow(times, limit_ns) + self.stalled;
+            return Judged { requests: times.len() + self.stalled, bad, unknown: 0 };
+        }
+        let eventless = if time == Time::FirstEvent { self.successes.saturating_sub(times.len()) } else { 0 };
+        let others = self.others + self.stopped + eventless;
+        let successes = self.successes - eventless;
+        Judged { requests: successes + others, bad: too_slow(times, limit_ns) + others, unknown: 0 }
     }
 
     /// What a threshold says of them.
     pub(super) fn judge(&self, threshold: Threshold) -> Judgement {
         match threshold {
             Threshold::Percentile { time, share, limit_ns } => {
-                let judged = self.within(time, limit_ns);
-                let value = value_at(self.times(time), share);
+                let Some(times) = self.times(time) else { return Judgement::nothing() };
+                let value = value_at(times, share);
                 let figure = format!("{time}p{}", decimal(share * 100.0));
-                of_share(judged, 1.0 - share, value.map(|value| format!("{figure} of successes was {value}")))
+                let words = value.map(|value| format!("{figure}{} was {value}", of_what(time)));
+                of_share(self.within(time, times, limit_ns), 1.0 - share, time, words)
             }
             Threshold::Max { time, limit_ns } => {
-                let value = value_at(self.times(time), 1.0);
-                let words = value.map(|value| format!("the slowest success took {value}"));
-                of_share(self.within(time, limit_ns), 0.0, words)
+                let Some(times) = self.times(time) else { return Judgement::nothing() };
+                let words = value_at(times, 1.0).map(|value| match time {
+                    Time::Between => format!("the longest was {value}"),
+                    _ => format!("the slowest success took {value}"),
+                });
+                of_share(self.within(time, times, limit_ns), 0.0, time, words)
             }
             Threshold::Errors { share } => {
                 let judged = Judged { requests: self.successes + self.others, bad: self.others, unknown: 0 };
-                of_share(judged, share, None)
+                of_share(judged, share, Time::Latency, None)
             }
-            Threshold::Mean { time, limit_ns } => {
-                let times = self.times(time);
-                let others = match self.others + self.stopped {
-                    0 => String::new(),
-                    others => format!("; {} requests without success are not in it", count(others)),
-                };
-                let words = format!(
-                    "it was {} over {} successes{others}",
-                    nanoseconds(times.mean()).trim(),
-                    count(times.len())
-                );
-                match times.is_empty() {
-                    true => Judgement::nothing(),
-                    false => Judgement { is_met: Some(times.mean() < limit_ns as f64), words, shares: None },
-                }
-            }
+            Threshold::Mean { time, limit_ns } => self.judge_mean(time, limit_ns),
             Threshold::Rate { per_s } => Judgement {
                 is_met: Some(self.successes_per_s > per_s),
                 words: format!("{} successes a second", decimal((self.successes_per_s * 10.0).round() / 10.0)),
@@ -148,6 +167,28 @@ impl<'r> Figures<'r> {
             },
         }
     }
+
+    fn judge_mean(&self, time: Time, limit_ns: u64) -> Judgement {
+        let Some(times) = self.times(time).filter(|times| !times.is_empty()) else { return Judgement::nothing() };
+        let others = match self.others + self.stopped {
+            0 => String::new(),
+            others => format!("; {} requests without success are not in it", count(others)),
+        };
+        let mean = nanoseconds(times.mean());
+        let what = if time == Time::Between { "times between events" } else { "successes" };
+        let words = format!("it was {} over {} {what}{others}", mean.trim(), count(times.len()));
+        Judgement { is_met: Some(times.mean() < limit_ns as f64), words, shares: None }
+    }
+}
+
+/// What the values of a time are of.
+fn of_what(time: Time) -> &'static str {
+    if time == Time::Between { "" } else { " of successes" }
+}
+
+/// How many requests failed since the next event did not come in time.
+fn stalled(report: &LoadReport) -> u64 {
+    report.errors.iter().filter(|(outcome, _)| *outcome == Outcome::Stalled).map(|(_, count)| count).sum()
 }
 
 /// What a threshold says.
@@ -167,14 +208,15 @@ impl Judgement {
 }
 
 /// At most this share of the requests may have missed something; `beside` says what else is of interest.
-fn of_share(judged: Judged, allowed: f64, beside: Option<String>) -> Judgement {
+fn of_share(judged: Judged, allowed: f64, time: Time, beside: Option<String>) -> Judgement {
     if judged.requests == 0 {
         return Judgement { shares: Some((judged, allowed)), ..Judgement::nothing() };
     }
     let mut words = format!(
-        "{:.2} % of {} requests missed it, {} % may",
+        "{:.2} % of {} {} missed it, {} % may",
         judged.bad_share() * 100.0,
         count(judged.requests),
+        if time == Time::Between { "times between events" } else { "requests" },
         decimal(allowed * 100.0)
     );
     if let Some(beside) = beside {
@@ -242,6 +284,8 @@ mod tests {
         let figures = Figures {
             latency: &latency,
             first_byte: &first_byte,
+            streams: None,
+            stalled: 0,
             successes: 98,
             others: 2,
             stopped: 0,

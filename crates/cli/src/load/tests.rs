@@ -1,8 +1,9 @@
 //! How a command line becomes a load, and a load a report.
 
+use super::figures::summary;
 use super::gate::Gate;
 use super::heading::Heading;
-use super::json::{as_json, summary};
+use super::json::as_json;
 use super::{Args, Usage, screen};
 use clap::Parser;
 use serde_json::{Value, json};
@@ -60,7 +61,7 @@ fn mistakes_are_explained() {
 }
 
 /// The keys of the JSON.
-const KEYS: [&str; 55] = [
+const KEYS: [&str; 57] = [
     "ok",
     "success_rate",
     "successes",
@@ -101,6 +102,8 @@ const KEYS: [&str; 55] = [
     "tolerated",
     "goaways",
     "http3",
+    "streamed",
+    "websocket",
     "mix",
     "warnings",
     "url",

@@ -48,6 +48,11 @@ const CROWD: &[&str] = &["flash_crowd", "client_requests", "client_pause", "hot_
 const MIX: &[&str] = &["mix", "directory_zipf"];
 const FILE_SET: &[&str] = &["directories", "files", "fileset_seed"];
 const SLOW: &[&str] = &["client", "limit_read", "limit_write", "latency", "patience"];
+/// What goes over WebSockets.
+const MESSAGES: &[&str] =
+    &["message", "message_file", "message_size", "binary", "subprotocol", "answer", "fragment", "message_max"];
+/// How streamed answers are looked at.
+const STREAM: &[&str] = &["stream", "between_at_most", "stream_for"];
 const OUTPUT: &[&str] = &["csv", "html"];
 /// What only a single run has.
 const OUTPUT_OF_RUN: &[&str] =
@@ -109,9 +114,22 @@ const RUN_IS_THERE: &str = "says how a run is made, but the run is there already
 const SHOWN_ALONE: &str = "nothing is compared here, only shown; leave it out";
 
 /// Whether the URL is one that is not encrypted, and the only one.
+fn has_scheme(url: Option<&String>, scheme: &str) -> bool {
+    url.and_then(|url| url.get(..scheme.len())).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme))
+}
+
+fn is_websocket(matches: &ArgMatches) -> bool {
+    let url = matches.try_get_one::<String>("url").ok().flatten();
+    has_scheme(url, "ws://") || has_scheme(url, "wss://")
+}
+
+fn is_no_websocket(matches: &ArgMatches) -> bool {
+    !is_websocket(matches)
+}
+
 fn is_plain(matches: &ArgMatches) -> bool {
     let url = matches.try_get_one::<String>("url").ok().flatten();
-    let plain = url.is_some_and(|url| url.get(..7).is_some_and(|begin| begin.eq_ignore_ascii_case("http://")));
+    let plain = ["http://", "ws://"].into_iter().any(|scheme| has_scheme(url, scheme));
     plain && !any_given(matches, &["urls", "sessions", "make_fileset", "recorded"])
 }
 
@@ -158,6 +176,7 @@ fn makes_a_run_without_stacks(matches: &ArgMatches) -> bool {
     !given(matches, "recorded") && !given(matches, "stacks") && (given(matches, "url") || any_given(matches, TARGET))
 }
 
+const NO_WEBSOCKET_WORDS: &str = "an option of messages needs the URL of a WebSocket, ws:// or wss://; leave it out";
 const PLAIN_WORDS: &str = "an option of TLS needs an https:// URL; leave it out";
 const CLOSED_WORDS: &str =
     "a closed loop has no arrivals of its own; add --rate, --steps, --ramp, --bursts or --replay, or leave it out";
@@ -166,7 +185,7 @@ const POISSON_WORDS: &str =
 const RANDOM_WORDS: &str =
     "nothing is drawn at random here; add --poisson, --urls, --sessions, --mix or --patience, or leave it out";
 
-const OF_LOAD: [Mode; 7] = [
+const OF_LOAD: [Mode; 9] = [
     Mode {
         example: "load --make-fileset surge d",
         is_on: |matches| given(matches, "make_fileset"),
@@ -181,6 +200,7 @@ const OF_LOAD: [Mode; 7] = [
             TRUST,
             REACH,
             SLOW,
+            STREAM,
             OUTPUT,
             OUTPUT_OF_RUN,
             MIX,
@@ -214,6 +234,7 @@ const OF_LOAD: [Mode; 7] = [
             TRUST,
             REACH,
             SLOW,
+            STREAM,
             OUTPUT_OF_RUN,
             MIX,
             CROWD,
@@ -221,6 +242,22 @@ const OF_LOAD: [Mode; 7] = [
         ],
         words: "a comparison (--compare) has its own load; leave it out, or write it into weir compare --load",
     },
+    Mode {
+        example: "load ws://h/",
+        is_on: is_websocket,
+        idle: &[
+            &["method", "body", "urls", "sessions", "think", "http1_0", "keepalive", "cookie_jar", "traceparent"],
+            &["replay", "speed", "find_max", "from_rate", "compare", "run", "check", "ok"],
+            &["no_keepalive", "pipeline", "http2", "streams", "io"],
+            STREAM,
+            SLOW,
+            MIX,
+            CROWD,
+            FILE_SET,
+        ],
+        words: "messages over WebSockets (ws://) have no such thing here; leave it out",
+    },
+    Mode { example: "load http://h/", is_on: is_no_websocket, idle: &[MESSAGES], words: NO_WEBSOCKET_WORDS },
     Mode { example: "load http://h/", is_on: is_plain, idle: &[TLS], words: PLAIN_WORDS },
     Mode { example: "load http://h/", is_on: is_closed_loop, idle: &[&["queue"]], words: CLOSED_WORDS },
     Mode { example: "load http://h/", is_on: is_closed_loop, idle: &[&["poisson"]], words: POISSON_WORDS },
@@ -238,12 +275,25 @@ const MAKING: &[&[&str]] = &[
     TRUST,
     REACH,
     SLOW,
+    STREAM,
     MIX,
     CROWD,
     FILE_SET,
 ];
-const LOADING: &[&[&str]] =
-    &[&["command", "rate", "seed", "queue"], DRIVE, WHEN, REQUEST, TLS, TRUST, REACH, SLOW, MIX, CROWD, FILE_SET];
+const LOADING: &[&[&str]] = &[
+    &["command", "rate", "seed", "queue"],
+    DRIVE,
+    WHEN,
+    REQUEST,
+    TLS,
+    TRUST,
+    REACH,
+    SLOW,
+    STREAM,
+    MIX,
+    CROWD,
+    FILE_SET,
+];
 
 const EXPLAIN_URL: &str = "explain --load http://h/ --port 80";
 const OF_GENERATOR: &[&str] = &["generator"];
@@ -284,6 +334,7 @@ pub(super) const COMMANDS: &[Usage] = &[
             TRUST,
             REACH,
             SLOW,
+            STREAM,
             MIX,
             CROWD,
             FILE_SET,
@@ -331,6 +382,7 @@ pub(super) const COMMANDS: &[Usage] = &[
             TRUST,
             REACH,
             SLOW,
+            STREAM,
             MIX,
             CROWD,
             FILE_SET,
@@ -356,6 +408,7 @@ pub(super) const COMMANDS: &[Usage] = &[
                     TRUST,
                     REACH,
                     SLOW,
+                    STREAM,
                     MIX,
                     CROWD,
                     FILE_SET,
@@ -387,6 +440,8 @@ pub(super) const COMMANDS: &[Usage] = &[
             TRUST,
             REACH,
             SLOW,
+            STREAM,
+            MESSAGES,
             MIX,
             CROWD,
             FILE_SET,

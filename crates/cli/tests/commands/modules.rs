@@ -39,8 +39,30 @@ const ROOMS: &[&str] = &[
 
 /// The rooms of the load generator: each may import those before it.
 const ROOMS_OF_LOAD: &[&str] = &[
-    "error", "heads", "requests", "checks", "schedule", "sessions", "workload", "counts", "directed", "reach",
-    "observe", "slow", "options", "connect", "plan", "engine", "http1", "http2", "http3", "report", "run", "samples",
+    "error",
+    "heads",
+    "requests",
+    "checks",
+    "schedule",
+    "sessions",
+    "workload",
+    "counts",
+    "streamed",
+    "directed",
+    "reach",
+    "observe",
+    "slow",
+    "options",
+    "connect",
+    "plan",
+    "engine",
+    "http1",
+    "http2",
+    "http3",
+    "websocket",
+    "report",
+    "run",
+    "samples",
 ];
 
 /// What a file names of its own crate.

@@ -10,7 +10,9 @@ mod load_http2;
 mod load_judged;
 mod load_many;
 mod load_outputs;
+mod load_peers;
 mod load_reach;
+mod load_streams;
 mod load_workloads;
 #[path = "../support/mod.rs"]
 mod support;

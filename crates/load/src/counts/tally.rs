@@ -14,7 +14,9 @@ use crate::counts::scopes::ScopeTally;
 use crate::counts::series::Counts;
 use crate::counts::sessions::SessionTally;
 use crate::counts::slowest::SlowTally;
+use crate::counts::streams::StreamTally;
 use crate::counts::traced::TraceTally;
+use crate::counts::websocket::WebSocketTally;
 use crate::requests::{STATUS_CODES, Statuses};
 use weir_wire::client::Outcome;
 
@@ -81,6 +83,10 @@ pub(crate) struct Tally {
     pub(crate) clients: Clients,
     pub(crate) checks: CheckTally,
     pub(crate) scopes: ScopeTally,
+    /// Of answers that come bit by bit, where these are looked at.
+    pub(crate) streams: Option<Box<StreamTally>>,
+    /// Of WebSockets, where these are loaded.
+    pub(crate) websocket: Option<Box<WebSocketTally>>,
     /// Handed in when the loop is over.
     pub(crate) sessions: Option<SessionTally>,
 }
@@ -139,6 +145,8 @@ impl Tally {
             clients: Clients::default(),
             checks: CheckTally::default(),
             scopes: ScopeTally::default(),
+            streams: None,
+            websocket: None,
             sessions: None,
         }
     }
@@ -284,6 +292,12 @@ impl Tally {
         }
         self.checks.merge(&other.checks);
         self.scopes.merge(&other.scopes);
+        if let Some(more) = &other.streams {
+            self.streams.get_or_insert_with(|| Box::new(StreamTally::new())).merge(more);
+        }
+        if let Some(more) = &other.websocket {
+            self.websocket.get_or_insert_with(|| Box::new(WebSocketTally::new())).merge(more);
+        }
         if let Some(more) = &other.sessions {
             self.sessions.get_or_insert_with(SessionTally::new).merge(more);
         }

@@ -6,7 +6,8 @@ use crate::connect::kernel::monotonic_ns;
 use crate::counts::tally::Tally;
 use crate::engine::protocol::{ProtocolLoop, TakenUp};
 use crate::engine::state::{Engine, Version};
-use crate::schedule::scheduler::Progress;
+use crate::engine::streaming::Watch;
+use crate::schedule::scheduler::{NEVER, Progress};
 
 /// Events taken in one wait.
 const EVENTS: usize = 256;
@@ -102,7 +103,8 @@ where
         let successes = self.tally.successes();
         self.tally.slow.relax(successes);
         self.slices.hand_out(&mut self.tally, self.connector.live, now_ns);
-        let patience_ns = self.plan.timeout_ns.min(self.plan.connect_timeout_ns);
+        let between_max_ns = Watch::of(self.plan).map_or(NEVER, |watch| watch.between_max_ns);
+        let patience_ns = self.plan.timeout_ns.min(self.plan.connect_timeout_ns).min(between_max_ns);
         self.scheduler.next_sweep_ns = (now_ns + SWEEP_NS.min(patience_ns / 10 + 1)).min(self.slices.next_ns());
         if now_ns < self.scheduler.give_up_ns {
             self.scheduler.sweep_by(self.scheduler.give_up_ns);

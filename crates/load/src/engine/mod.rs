@@ -14,5 +14,6 @@ pub(crate) mod sessions;
 pub(crate) mod slowest;
 pub(crate) mod stage;
 pub(crate) mod state;
+pub(crate) mod streaming;
 mod unread;
 pub(crate) mod wanted;

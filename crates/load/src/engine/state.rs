@@ -9,6 +9,7 @@ use crate::counts::checks::CheckTally;
 use crate::counts::clients::Clients;
 use crate::counts::scopes::ScopeTally;
 use crate::counts::slices::Slices;
+use crate::counts::streams::StreamTally;
 use crate::counts::tally::{Published, Tally};
 use crate::counts::traced::TraceTally;
 use crate::engine::events::Events;
@@ -113,6 +114,7 @@ fn tally(plan: &Plan, clients: Clients, lane: u32) -> Tally {
     let scopes = ScopeTally::new(plan.followed.as_ref().map_or(0, |followed| followed.scopes));
     let mut tally = Tally { clients, checks, scopes, ..Tally::new(plan.expected.clone()) };
     tally.traces = plan.traces.map(|seed| Box::new(TraceTally::new(seed, lane)));
+    tally.streams = plan.streaming.map(|_| Box::new(StreamTally::new()));
     // The slowest are listed by their traces, so that none is passed over.
     tally.slow.all = tally.traces.is_some();
     tally

@@ -1,12 +1,13 @@
 //! What the loop knows of one connection over HTTP/1.
 
-use crate::checks::{Keeps, Seen};
+use crate::checks::Seen;
 use crate::connect::connection::Connection;
 use crate::counts::traced::TraceTally;
 use crate::http1::response::Parser;
 use crate::plan::run_plan::Plan;
 use crate::plan::table::{Entry, Table};
 use crate::requests::piece::Piece;
+use crate::streamed::answer::Streamed;
 use std::time::SystemTime;
 
 /// Requests that go out in one write; without pipelining that is one.
@@ -54,6 +55,8 @@ pub(crate) struct Pipeline {
     pub(crate) parser: Parser,
     /// What has come of the response that is awaited, where checks look at it.
     pub(crate) seen: Option<Box<Seen>>,
+    /// Its events, where answers come bit by bit.
+    pub(crate) streamed: Option<Box<Streamed>>,
     /// Whether a transmission was told of a reset: the kernel tells it once, and a reception then sees a mere end.
     pub(crate) was_reset: bool,
     /// Whether its receptions and transmissions go through the ring.
@@ -61,7 +64,8 @@ pub(crate) struct Pipeline {
 }
 
 impl Pipeline {
-    pub(crate) fn new(requests: &Table, keeps: Keeps) -> Self {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let (requests, keeps) = (&plan.requests, plan.keeps());
         let mut parser = Parser::new(requests.entry(0).head_only);
         if requests.cookie_jar {
             parser.keep_cookies();
@@ -78,6 +82,7 @@ impl Pipeline {
             first_traced: 0,
             parser,
             seen: keeps.any().then(|| Box::new(Seen::new(keeps))),
+            streamed: plan.streaming.map(|_| Box::default()),
             was_reset: false,
             in_ring: false,
         }

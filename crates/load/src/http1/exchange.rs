@@ -11,7 +11,7 @@ use crate::engine::state::{Engine, READS_IN_A_ROW};
 use crate::http1::account::Over;
 use crate::http1::connection::Batch;
 use crate::http1::failing;
-use crate::http1::following::{feed_watched, follow};
+use crate::http1::following::{Watching, feed_watched, follow};
 use crate::http1::state::{Http1, Wanted};
 use crate::requests::piece::Piece;
 use std::io;
@@ -139,14 +139,23 @@ impl Engine<'_, Http1> {
         self.tally.received(bytes.len() as u64, self.now_ns <= self.scheduler.end_ns);
         let mut at = 0;
         while at < bytes.len() {
-            let connection = &mut self.connections[slot];
+            let mut connection = &mut self.connections[slot];
             if connection.http.batch.first_byte_ns == 0 {
                 connection.http.batch.first_byte_ns = self.now_ns;
                 connection.http.batch.response_offset = if connection.encrypted { before } else { before + at as u64 };
             }
             let fed = match self.plan.is_watched {
                 false => connection.http.parser.feed(&bytes[at..]),
-                true => feed_watched(connection, &mut self.events, &bytes[at..]),
+                true => {
+                    let (plan, now_ns) = (self.plan, self.now_ns);
+                    let (tally, events) = (&mut self.tally, &mut self.events);
+                    let fed = feed_watched(Watching { plan, tally, events, now_ns }, connection, &bytes[at..]);
+                    if plan.streaming.is_some() && fed.is_ok() && self.has_stalled(slot) {
+                        return false;
+                    }
+                    connection = &mut self.connections[slot];
+                    fed
+                }
             };
             match fed {
                 Ok(progress) => {

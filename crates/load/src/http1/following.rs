@@ -11,17 +11,49 @@ use crate::http1::connection::Pipeline;
 use crate::http1::response::{Malformed, Progress};
 use crate::plan::run_plan::Plan;
 
+/// What bytes are shown to, beside the parser.
+pub(crate) struct Watching<'w> {
+    pub(crate) plan: &'w Plan,
+    pub(crate) tally: &'w mut Tally,
+    pub(crate) events: &'w mut Events,
+    /// When they came.
+    pub(crate) now_ns: u64,
+}
+
 /// Feeds a connection's parser, and shows the bytes to observers and what they mean to checks.
 #[inline(never)]
 pub(crate) fn feed_watched(
+    watching: Watching<'_>,
     connection: &mut Connection<Pipeline>,
-    events: &mut Events,
     bytes: &[u8],
 ) -> Result<Progress, Malformed> {
+    let Watching { plan, tally, events, now_ns } = watching;
     let http = &mut connection.http;
-    let fed = match &mut http.seen {
-        Some(seen) => http.parser.feed_into(bytes, |piece| seen.content(piece)),
-        None => http.parser.feed(bytes),
+    let fed = match (&mut http.streamed, &mut tally.streams) {
+        (Some(streamed), Some(streams)) => {
+            let begins = !http.parser.in_body();
+            match http.parser.feed_head(bytes) {
+                Ok(None) => Ok(Progress { consumed: bytes.len(), complete: false }),
+                Ok(Some(at)) => {
+                    if begins {
+                        let status = http.parser.status();
+                        streamed.begin(plan.form_of(http.parser.head()), plan.expected.contains(status));
+                    }
+                    let fed = http.parser.feed_into(&bytes[at..], |piece| {
+                        streamed.content(piece, now_ns, streams);
+                        if let Some(seen) = &mut http.seen {
+                            seen.content(piece);
+                        }
+                    });
+                    fed.map(|progress| Progress { consumed: at + progress.consumed, ..progress })
+                }
+                Err(malformed) => Err(malformed),
+            }
+        }
+        _ => match &mut http.seen {
+            Some(seen) => http.parser.feed_into(bytes, |piece| seen.content(piece)),
+            None => http.parser.feed(bytes),
+        },
     };
     let consumed = fed.as_ref().map_or(bytes.len(), |progress| progress.consumed);
     events.received(connection.number, || &bytes[..consumed]);
@@ -61,6 +93,9 @@ pub(crate) fn follow(
             *now_ns = monotonic_ns();
             tally.checks.took_ns += now_ns.saturating_sub(before_ns);
         }
+    }
+    if let (Some(streamed), Some(streams)) = (&mut connection.http.streamed, &mut tally.streams) {
+        streamed.finish(over.batch.intended_ns, plan.is_success(over.answered), over.done_ns, streams);
     }
     if let Some(files) = &plan.requests.files {
         let is_success = plan.is_success(over.answered);

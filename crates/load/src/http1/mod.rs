@@ -22,6 +22,7 @@ mod ring;
 mod sessions;
 mod slow;
 mod state;
+mod streamed;
 mod through_ring;
 
 pub(crate) use drive::drive;

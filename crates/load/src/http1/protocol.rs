@@ -247,6 +247,9 @@ impl ProtocolLoop for Engine<'_, Http1> {
         if let Some(seen) = &mut connection.http.seen {
             seen.reset();
         }
+        if let Some(streamed) = &mut connection.http.streamed {
+            streamed.reset();
+        }
         connection.http.batch = Batch::default();
         self.leave_ring(slot);
         self.slow_closes(slot);
@@ -263,6 +266,10 @@ impl ProtocolLoop for Engine<'_, Http1> {
         let connection = &self.connections[slot];
         match connection.phase {
             Phase::Open => {
+                if self.plan.streaming.is_some() && !self.look_at_stream(slot, now_ns) {
+                    return;
+                }
+                let connection = &self.connections[slot];
                 let is_overdue = now_ns.saturating_sub(connection.http.batch.started_ns) >= self.plan.timeout_ns;
                 if is_overdue && !self.is_slowly_moving(slot) {
                     self.fail(slot, Outcome::TimedOut);

@@ -219,17 +219,16 @@ impl Parser {
         self.feed_into(bytes, |_| {})
     }
 
-    /// The same, with each piece of the body given to `content`, without the framing of chunks.
+    /// Takes bytes up to the end of the head, unless it has come; gives how many these are, or `None` where the head goes on
+    /// behind them all.
     ///
     /// # Errors
     /// As [`Parser::feed`].
     #[inline]
-    pub fn feed_into(&mut self, bytes: &[u8], mut content: impl FnMut(&[u8])) -> Result<Progress, Malformed> {
+    pub fn feed_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Malformed> {
         let mut at = 0;
         while self.body.is_none() {
-            let Some(head) = self.take_head(&bytes[at..])? else {
-                return Ok(Progress { consumed: bytes.len(), complete: false });
-            };
+            let Some(head) = self.take_head(&bytes[at..])? else { return Ok(None) };
             at += head.length;
             self.oddities.add(head.oddities);
             if head.status < 200 {
@@ -240,6 +239,18 @@ impl Parser {
             }
             (self.status, self.keep_alive, self.body) = (head.status, head.keep_alive, Some(head.body));
         }
+        Ok(Some(at))
+    }
+
+    /// As [`Parser::feed`], with each piece of the body given to `content`, without the framing of chunks.
+    ///
+    /// # Errors
+    /// As [`Parser::feed`].
+    #[inline]
+    pub fn feed_into(&mut self, bytes: &[u8], mut content: impl FnMut(&[u8])) -> Result<Progress, Malformed> {
+        let Some(at) = self.feed_head(bytes)? else {
+            return Ok(Progress { consumed: bytes.len(), complete: false });
+        };
         let rest = &bytes[at..];
         let (taken, complete) = match &mut self.body {
             Some(Body::Bytes(left)) => {

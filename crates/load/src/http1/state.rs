@@ -99,7 +99,7 @@ pub(crate) fn engine<'a>(
         None => ActiveSessions::new(plan, share.lane, share.lanes, share.connections),
     };
     let slow = Slow::new(&plan.slow, slots as usize, share.lane);
-    let connection = || Pipeline::new(&plan.requests, plan.keeps());
+    let connection = || Pipeline::new(plan);
     Engine::new(plan, control, share, &room, connection, |kernel| {
         let io = ring(plan, kernel, open_at_once)?;
         let ring = RingUse {

@@ -170,6 +170,12 @@ impl Engine<'_, Http2<'_>> {
                 Event::Data { stream, content, flow, bytes, end } => {
                     if self.plan.is_watched {
                         self.see_content(slot, stream, [content, flow, bytes], at);
+                        if self.plan.streaming.is_some() && self.has_stalled(slot, stream) {
+                            if self.connections[slot].generation != generation {
+                                return false;
+                            }
+                            continue;
+                        }
                     }
                     self.on_content(slot, stream, [content, flow, bytes], end, offset)
                 }
@@ -216,6 +222,10 @@ impl Engine<'_, Http2<'_>> {
                     if let Some(seen) = connection.http.seen.get_mut(place as usize) {
                         seen.reset();
                         seen.head(self.http.decoder.fields());
+                    }
+                    if let Some(streamed) = connection.http.streamed.get_mut(place as usize) {
+                        let form = self.plan.form_of(self.http.decoder.fields());
+                        streamed.begin(form, self.plan.expected.contains(status));
                     }
                     // Only with a cookie jar the plan has URLs.
                     if let Some(url) = self.plan.requests.url(request) {
@@ -280,7 +290,7 @@ impl Engine<'_, Http2<'_>> {
 
     /// A response is whole: goes on with the connection at once, and only then counts.
     #[inline]
-    fn answered(&mut self, slot: usize, place: u32) {
+    pub(crate) fn answered(&mut self, slot: usize, place: u32) {
         let connection = &mut self.connections[slot];
         let exchange = connection.at(place);
         if exchange.expected != exchange.content && exchange.expected != UNTOLD_LENGTH {

@@ -17,17 +17,35 @@ impl Engine<'_, Http2<'_>> {
     pub(crate) fn see_content(&mut self, slot: usize, stream: u32, [content, flow, bytes]: [u32; 3], end: usize) {
         let connection = &mut self.connections[slot];
         let Some(place) = connection.find(stream) else { return };
-        let Some(seen) = connection.http.seen.get_mut(place as usize) else { return };
         // The byte that tells the padding's length counts for flow control, and stands in the frame's head.
         let has_head = (bytes - flow) as usize == FRAME_HEAD_BYTES;
         let padding = (flow - content) - u32::from(has_head && flow > content);
         let end = end - padding as usize;
-        seen.content(&self.buffer[end - content as usize..end]);
+        let piece = &self.buffer[end - content as usize..end];
+        if let Some(seen) = connection.http.seen.get_mut(place as usize) {
+            seen.content(piece);
+        }
+        if let (Some(streamed), Some(streams)) =
+            (connection.http.streamed.get_mut(place as usize), &mut self.tally.streams)
+        {
+            streamed.content(piece, self.now_ns, streams);
+        }
     }
 
     /// Looks at a response that is whole, before its connection goes on; what goes out next begins behind that.
     #[inline(never)]
     pub(crate) fn follow(&mut self, slot: usize, place: u32, exchange: &Exchange, durations: Durations) -> Answered {
+        let answered = self.look_at_whole(slot, place, exchange, durations);
+        if let (Some(streamed), Some(streams)) =
+            (self.connections[slot].http.streamed.get_mut(place as usize), &mut self.tally.streams)
+        {
+            let is_success = self.plan.is_success(answered);
+            streamed.finish(exchange.intended_ns, is_success, self.now_ns, streams);
+        }
+        answered
+    }
+
+    fn look_at_whole(&mut self, slot: usize, place: u32, exchange: &Exchange, durations: Durations) -> Answered {
         let Some(followed) = &self.plan.followed else { return Answered::fit(exchange.status) };
         let answer = Answer { status: exchange.status, body_bytes: exchange.content };
         let in_time = self.now_ns <= self.scheduler.end_ns;

@@ -121,6 +121,15 @@ impl Engine<'_, Http2<'_>> {
                 for place in 0..connection.places() {
                     let connection = &mut self.connections[slot];
                     let exchange = *connection.at(place);
+                    if exchange.stream != 0
+                        && self.plan.streaming.is_some()
+                        && !self.look_at_stream(slot, place, now_ns)
+                    {
+                        if self.connections[slot].generation != generation {
+                            return;
+                        }
+                        continue;
+                    }
                     // What began meanwhile is not overdue, so going on within this loop is safe.
                     if exchange.stream != 0 && is_overdue(exchange.started_ns) {
                         overdue = true;

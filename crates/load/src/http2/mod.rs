@@ -22,6 +22,7 @@ mod protocol;
 mod sending;
 mod sessions;
 mod state;
+mod streamed;
 mod streams;
 #[cfg(test)]
 mod tests;

@@ -84,6 +84,6 @@ pub(crate) fn engine<'a>(
         block: Vec::new(),
         decoder,
     };
-    let connection = || Streams::new(wire.streams, wire.keep_alive, plan.keeps());
+    let connection = || Streams::new(wire.streams, wire.keep_alive, plan);
     Engine::new(plan, control, share, &room, connection, |_| Ok(http))
 }

@@ -1,10 +1,12 @@
 //! What the loop knows of one connection over HTTP/2, and of each request on it.
 
-use crate::checks::{Keeps, Seen};
+use crate::checks::Seen;
 use crate::connect::connection::{Connection, Phase};
 use crate::http2::frames::{FRAME_BYTES_MAX, Reader};
 use crate::http2::malformed::Malformed;
 use crate::http2::wire::FIRST_WINDOW_BYTES;
+use crate::plan::run_plan::Plan;
+use crate::streamed::answer::Streamed;
 use std::collections::VecDeque;
 
 /// The last number that a stream is given: before it a connection is replaced. There is one for each other number up to
@@ -85,6 +87,8 @@ pub(crate) struct Streams {
     table: Box<[Exchange]>,
     /// What has come of the responses in these places, where checks look at it; else empty.
     pub(crate) seen: Box<[Seen]>,
+    /// Their events, where answers come bit by bit; else empty.
+    pub(crate) streamed: Box<[Streamed]>,
     pub(crate) active: u32,
     /// The number of the next stream, if its place is free.
     next_stream: u32,
@@ -123,7 +127,8 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    pub(crate) fn new(streams: u32, keep_alive: bool, keeps: Keeps) -> Self {
+    pub(crate) fn new(streams: u32, keep_alive: bool, plan: &Plan) -> Self {
+        let keeps = plan.keeps();
         // With some places to spare the next stream rarely has to be another than the next in number.
         let places = (streams + streams / 4 + 1).next_power_of_two() as usize;
         let last_stream = if keep_alive { LAST_STREAM - 2 * places as u32 } else { 1 };
@@ -133,6 +138,7 @@ impl Streams {
             reader: Reader::default(),
             table: vec![Exchange::default(); places].into_boxed_slice(),
             seen: vec![Seen::new(keeps); if keeps.any() { places } else { 0 }].into_boxed_slice(),
+            streamed: vec![Streamed::default(); if plan.streaming.is_some() { places } else { 0 }].into_boxed_slice(),
             active: 0,
             next_stream: 1,
             last_stream,

@@ -51,6 +51,7 @@ impl Options {
         self.requests.check(self)?;
         self.check_directed()?;
         self.check_checks()?;
+        self.check_streams()?;
         if self.io == Io::Uring && !self.requests.are_ready_made(self.pipeline) {
             return wrong(
                 "io_uring sends no requests that are put together as they go: leave it out with sessions, a cookie jar, or a \
@@ -99,6 +100,12 @@ impl Options {
             _ if self.verbatim.as_ref().is_some_and(Vec::is_empty) => wrong("a request has at least one byte"),
             _ => Ok(()),
         }
+    }
+
+    /// Whether what comes bit by bit fits the other options.
+    fn check_streams(&self) -> Result<(), LoadError> {
+        self.websocket.as_ref().map_or(Ok(()), |websocket| websocket.check(self))?;
+        self.streaming.as_ref().map_or(Ok(()), |streaming| streaming.check(self))
     }
 
     /// Whether what is looked at of responses fits the other options.

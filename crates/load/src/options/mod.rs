@@ -2,7 +2,11 @@
 
 mod check;
 pub(crate) mod control;
+mod messages;
 pub(crate) mod settings;
+mod streaming;
+pub(crate) mod websocket;
 
 pub use control::Control;
 pub use settings::{Io, Options};
+pub use websocket::{AnswerRule, WebSocket};

@@ -3,8 +3,9 @@
 use crate::checks::Check;
 use crate::counts::series::Sampling;
 use crate::directed::director::Directed;
+use crate::options::websocket::WebSocket;
 use crate::reach::{Protocol, Reach, Trust};
-use crate::{Observer, Request, Requests, Schedule, Scope, SlowClient, Sockets, Statuses, StopRule, Url};
+use crate::{Observer, Request, Requests, Schedule, Scope, SlowClient, Sockets, Statuses, StopRule, Streaming, Url};
 use std::time::Duration;
 use weir_wire::Producer;
 
@@ -71,6 +72,11 @@ pub struct Options {
     /// Who decides what is asked, in place of [`Requests::order`] and sessions; arrivals are then arrivals of what it
     /// does.
     pub directed: Option<Directed>,
+    /// How answers that come bit by bit are looked at, if they are.
+    pub streaming: Option<Streaming>,
+    /// Messages over WebSockets in place of requests, if these are loaded: [`Options::request`] then has the headers of the
+    /// opening, and a message that is answered counts as a request with the status 101.
+    pub websocket: Option<WebSocket>,
 }
 
 /// How bytes come and go.
@@ -130,6 +136,8 @@ impl Options {
             sampling: Sampling::default(),
             sockets: Sockets::default(),
             directed: None,
+            streaming: None,
+            websocket: None,
         }
     }
 }

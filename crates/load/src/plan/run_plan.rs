@@ -12,7 +12,7 @@ use crate::plan::table::Table;
 use crate::schedule::arrivals::Arrivals;
 use crate::sessions::session::{Session, Sessions};
 use crate::workload::mix::Mix;
-use crate::{LoadError, Observer, Protocol, SlowClient, Sockets, Statuses, Url};
+use crate::{Form, LoadError, Observer, Protocol, SlowClient, Sockets, Statuses, Streaming, Url};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -52,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) connect_timeout_ns: u64,
     /// Whether a director decides what is asked.
     pub(crate) directed: bool,
+    /// How answers that come bit by bit are looked at, if they are.
+    pub(crate) streaming: Option<Streaming>,
     pub(crate) sockets: Sockets,
     /// Where the requests go; one at least.
     pub(crate) hosts: Vec<Host>,
@@ -121,9 +123,18 @@ impl Plan {
         self.expected.contains(answered.status()) && answered.is_fit()
     }
 
+    /// What an event is of an answer with these lines of its head.
+    pub(crate) fn form_of(&self, head: &[u8]) -> Form {
+        let named = |line: &&[u8]| line.get(..13).is_some_and(|name| name.eq_ignore_ascii_case(b"content-type:"));
+        let told = || head.split(|byte| *byte == b'\n').find(named).map_or(&[][..], |line| &line[13..]);
+        self.streaming.and_then(|streaming| streaming.form).unwrap_or_else(|| Form::of(told()))
+    }
+
     /// What is kept of responses.
     pub(crate) fn keeps(&self) -> Keeps {
-        self.followed.as_ref().map_or_else(Keeps::default, |followed| followed.keeps)
+        let keeps = self.followed.as_ref().map_or_else(Keeps::default, |followed| followed.keeps);
+        // The head says what an event is.
+        Keeps { head: keeps.head || self.streaming.is_some(), ..keeps }
     }
 
     /// Checks the options, resolves the host and builds the bytes.
@@ -146,12 +157,13 @@ impl Plan {
         // What checks take must not be in the times of other connections' responses, which a ring brings at one time.
         let suits = options.directed.is_none()
             && options.checks.is_empty()
+            && options.streaming.is_none()
             && options.requests.are_ready_made(options.pipeline)
             && requests.entries.iter().all(|entry| entry.keep_alive);
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4);
         Ok(Self {
-            has_more: requests.is_composed || followed.is_some(),
-            is_watched: keeps_any || !options.observers.is_empty(),
+            has_more: requests.is_composed || followed.is_some() || options.streaming.is_some(),
+            is_watched: keeps_any || options.streaming.is_some() || !options.observers.is_empty(),
             requests,
             followed,
             sessions: options.requests.sessions.clone(),
@@ -169,6 +181,7 @@ impl Plan {
             expected: options.expected.clone(),
             connect_timeout_ns: ns(options.sockets.connect_timeout.unwrap_or(options.timeout)),
             directed: options.directed.is_some(),
+            streaming: options.streaming,
             sockets: options.sockets.clone(),
             hang_up: options.hang_up,
             hosts: urls.into_iter().map(|url| Host::new(options, url)).collect::<Result<_, _>>()?,

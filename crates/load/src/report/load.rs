@@ -12,8 +12,10 @@ use crate::counts::scopes::ScopeReport;
 use crate::counts::series::Series;
 use crate::counts::sessions::SessionReport;
 use crate::counts::slowest::Slowest;
+use crate::counts::streams::StreamReport;
 use crate::counts::tally::{Handshakes, Tally};
 use crate::counts::traced::SlowTrace;
+use crate::counts::websocket::WebSocketReport;
 use crate::options::settings::{Io, Options};
 use crate::reach::protocol::Protocol;
 use crate::report::health::Health;
@@ -114,6 +116,10 @@ pub struct LoadReport {
     pub events_lost: u64,
     /// What became of the sessions, if those were run.
     pub sessions: Option<SessionReport>,
+    /// What was found of answers that come bit by bit, if they were looked at ([`Options::streaming`]).
+    pub streams: Option<StreamReport>,
+    /// What was found of WebSockets, if these were loaded ([`Options::websocket`]).
+    pub websocket: Option<WebSocketReport>,
     /// System calls of all loops.
     pub calls: Calls,
     /// TLS handshakes that succeeded.
@@ -175,11 +181,8 @@ impl LoadReport {
         end_ns: u64,
         interrupted: bool,
     ) -> Self {
-        let end_ns = match options.stop {
-            StopRule::Requests(_) if !interrupted => tally.last_done_ns,
-            _ => end_ns,
-        };
-        let duration = Duration::from_nanos(end_ns.saturating_sub(start_ns).max(1));
+        let is_counted = matches!(options.stop, StopRule::Requests(_)) && !interrupted;
+        let [duration, took] = durations(&tally, start_ns, if is_counted { tally.last_done_ns } else { end_ns });
         let is_late = is_late(&tally);
         let generator = Generator::of(&tally, health, is_late);
         let (streams_allowed, wants_tls) = (tally.streams_allowed, tally.wants_tls);
@@ -202,7 +205,7 @@ impl LoadReport {
             requests_in_time: tally.requests_in_time(),
             successes_in_time: tally.successes_in_time(),
             duration,
-            took: Duration::from_nanos(tally.over_ns.saturating_sub(start_ns)).max(duration),
+            took,
             rate_per_s: tally.requests_in_time() as f64 / duration.as_secs_f64(),
             successes_per_s: tally.successes_in_time() as f64 / duration.as_secs_f64(),
             bytes_per_s: (tally.bytes - tally.bytes_late) as f64 / duration.as_secs_f64(),
@@ -224,6 +227,8 @@ impl LoadReport {
             interrupted,
             events_lost: tally.events_lost,
             sessions: tally.sessions.as_ref().map(|sessions| sessions.report(duration)),
+            websocket: tally.websocket.as_ref().map(|websocket| websocket.report()),
+            streams: tally.streams.as_ref().map(|streams| streams.report(took)),
             calls: tally.calls,
             handshakes: tally.handshakes,
             reasons: tally.reasons.sorted(),
@@ -425,6 +430,12 @@ fn asked(options: &Options, request: u32) -> Option<String> {
 fn errors(tally: &Tally) -> Vec<(Outcome, u64)> {
     let all = Outcome::ALL.into_iter().zip(tally.errors);
     all.filter(|(outcome, count)| outcome.is_error() && *count > 0).collect()
+}
+
+/// How long a run took until `end_ns`, and until nothing was under way any more.
+fn durations(tally: &Tally, start_ns: u64, end_ns: u64) -> [Duration; 2] {
+    let duration = Duration::from_nanos(end_ns.saturating_sub(start_ns).max(1));
+    [duration, Duration::from_nanos(tally.over_ns.saturating_sub(start_ns)).max(duration)]
 }
 
 /// Whether the generator took arrivals up so late that this bends the figures: not a few of them, and late by a part of

@@ -31,6 +31,13 @@ impl Default for Statuses {
 }
 
 impl Statuses {
+    /// Of a WebSocket: the one by which a server agrees to it (RFC 9110 15.2.2).
+    pub(crate) fn switched() -> Self {
+        let mut expected = Self::none();
+        expected.0[101] = true;
+        expected
+    }
+
     fn none() -> Self {
         Self(Box::new([false; STATUS_CODES]))
     }

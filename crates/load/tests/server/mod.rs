@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod http2;
+pub(crate) mod websocket;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

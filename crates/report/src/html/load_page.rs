@@ -415,6 +415,7 @@ fn evidence(loaded: &Loaded) -> String {
         ("Objective", loaded.objective.as_ref().map_or(String::new(), |(words, _)| words.clone())),
         ("Generator", loaded.generator.clone()),
         ("At fault for the slowest", loaded.at_fault.clone()),
+        ("Streams", loaded.streams.clone()),
         ("Slowest traces", loaded.slow_traces.join("; ")),
         (
             "Latency counts",

@@ -3,6 +3,7 @@
 
 use super::frame::{self, CLOSE, PING, PONG};
 use super::poll::{Buffered, Poll};
+use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
@@ -193,8 +194,13 @@ fn answer(head: &str, output: &mut Vec<u8>) -> State {
         lines.find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     };
     if field("upgrade").is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket")) {
+        let accept = accept(field("sec-websocket-key").unwrap_or_default());
         output.extend_from_slice(
-            b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n",
+            format!(
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\
+                 Sec-WebSocket-Accept: {accept}\r\n\r\n"
+            )
+            .as_bytes(),
         );
         return State::Frames;
     }
@@ -206,4 +212,29 @@ fn answer(head: &str, output: &mut Vec<u8>) -> State {
     let (length, text) = bytes.map_or((5, "hello"), |bytes| (bytes, ""));
     output.extend_from_slice(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{text}").as_bytes());
     bytes.map_or(State::Head, State::Sending)
+}
+
+/// The answer to a key (RFC 6455 4.2.2), in base64.
+fn accept(key: &str) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digest = digest(&SHA1_FOR_LEGACY_USE_ONLY, format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11").as_bytes());
+    let groups = digest.as_ref().chunks(3).flat_map(|group| {
+        let at = |place: usize| u32::from(group.get(place).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        (0..4).map(move |place| match place > group.len() {
+            true => '=',
+            false => char::from(DIGITS[(bits >> (18 - 6 * place)) as usize & 63]),
+        })
+    });
+    groups.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_answered_as_in_the_standard() {
+        assert_eq!(accept("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
 }

@@ -1,6 +1,7 @@
 //! Frames of WebSocket (RFC 6455 section 5), as far as tests need them: whole messages of at most 65,535 bytes.
 
 /// Kinds of frames.
+pub(super) const TEXT: u8 = 1;
 pub(super) const BINARY: u8 = 2;
 pub(super) const CLOSE: u8 = 8;
 pub(super) const PING: u8 = 9;
@@ -38,7 +39,7 @@ pub(super) fn write(out: &mut Vec<u8>, kind: u8, content: &[u8], mask: Option<[u
 /// What it breaks of the standard, or of what tests use of it.
 pub(super) fn read(input: &mut Vec<u8>) -> Result<Option<Frame>, String> {
     let [first, second, ..] = input[..] else { return Ok(None) };
-    if first & 0x70 != 0 || first & 0x80 == 0 || !matches!(first & 0xf, BINARY | CLOSE | PING | PONG) {
+    if first & 0x70 != 0 || first & 0x80 == 0 || !matches!(first & 0xf, TEXT | BINARY | CLOSE | PING | PONG) {
         return Err(format!("a frame begins with {first:#x}"));
     }
     let (is_masked, short) = (second & 0x80 != 0, usize::from(second & 0x7f));
