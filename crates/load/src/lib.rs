@@ -11,6 +11,7 @@
 #![doc = include_str!("../doc/guide.md")]
 #![warn(missing_docs)]
 
+mod carried;
 mod checks;
 mod connect;
 mod counts;
@@ -32,8 +33,10 @@ pub mod samples;
 mod schedule;
 pub mod sessions;
 mod slow;
+pub mod workers;
 pub mod workload;
 
+pub use carried::CarriedError;
 pub use checks::{BODY_KEPT_MAX, CHECKS_MAX, Check, CheckError};
 pub use counts::{
     Calls, CheckReport, Counts, Fairness, Handshakes, Histogram, MixReport, Packed, Point, Reason, Remark, Sampling,
@@ -48,7 +51,7 @@ pub use http1::response;
 pub use observe::{Observer, Secured};
 pub use options::{Control, Io, Options};
 pub use reach::{Protocol, Reach, Sockets, Trust};
-pub use report::{Generator, LoadReport};
+pub use report::{Clock, Fate, Generator, LoadReport, WorkerReport, WorkerShare};
 // As http2.
 #[doc(hidden)]
 pub use requests::cookies;

@@ -3,6 +3,7 @@
 use super::baseline::Baseline;
 use super::finding::{Finding, Kind, Outcome};
 use super::judge::JudgeArgs;
+use super::workers::lost_of;
 use super::slo::{Figures, Judgement, Slo};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -49,6 +50,8 @@ impl Gate {
             ExitCode::FAILURE
         } else if self.missed().next().is_some() {
             ExitCode::from(MISSED)
+        } else if lost_of(report).is_some() {
+            ExitCode::FAILURE
         } else {
             ExitCode::SUCCESS
         }
@@ -66,7 +69,7 @@ impl Gate {
             "objectives": objectives,
             "checks": checks,
             "compared": compared,
-            "passed": report.successes > 0 && reasons.is_empty(),
+            "passed": report.successes > 0 && reasons.is_empty() && lost_of(report).is_none(),
             "missed": reasons,
         })
     }

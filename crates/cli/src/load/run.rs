@@ -1,17 +1,20 @@
 //! `weir load`, from its arguments to its report.
 
 use super::args::Args;
-use super::baseline::REPORT_FILE;
+use super::baseline::{Baseline, REPORT_FILE};
+use super::files::Files;
 use super::gate::Gate;
 use super::heading::Heading;
 use super::json::as_json;
-use super::live::{Watch, watched};
+use super::live::{Watch, watched, watching};
+use super::stream::Stream;
 use super::usage::Usage;
 use super::whole_file::write_whole;
+use super::workers::{Conducted, conduct};
 use super::{beside, fileset, find_max, json, screen};
 use anyhow::{Context, anyhow};
 use std::process::ExitCode;
-use weir_load::LoadError;
+use weir_load::{LoadError, Options};
 use weir_record::into_run;
 use weir_terminal::stop::Stop;
 use weir_trace::Run;
@@ -39,23 +42,8 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
         let url = args.url.as_deref();
         return find_max::run(&args.find_max, &args.judge, &args.load, url, &args.outputs, args.json, args.quiet);
     }
-    let options = args.load.options(args.url.as_deref()).and_then(|mut options| {
-        args.outputs.apply(&mut options);
-        args.judge.apply(&mut options)?;
-        options.check()?;
-        args.outputs.check()?;
-        if args.json && args.outputs.streams_to_stdout() {
-            return Err(
-                anyhow!("--ndjson -: standard output takes one of them; write --ndjson FILE with --json").into()
-            );
-        }
-        args.gate.check()?;
-        let heading = Heading::of(&options);
-        let baseline = args.baseline.read(&heading)?;
-        Ok((options, heading, baseline, args.outputs.stream()?))
-    });
-    let (options, heading, baseline, stream) = match options {
-        Ok(made) => made,
+    let Ready { options, heading, baseline, stream, conducted } = match ready(args) {
+        Ok(ready) => ready,
         Err(Usage(error)) => {
             eprintln!("weir load: {}", weir_terminal::output::causes(&error));
             return Ok(ExitCode::from(2));
@@ -65,9 +53,14 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     let title = format!("{}  {}", heading.url, heading.manner);
     let exporter = args.outputs.exporter(&heading.url)?;
     let watch = Watch { quiet: args.quiet, verbose: args.verbose, title, exporter, stream };
-    let report = match &args.run {
-        Some(directory) => into_run(options, &Run::create(directory)?, |options| watched(options, &stop, &watch))?,
-        None => watched(options, &stop, &watch)?,
+    let report = match (&args.run, conducted) {
+        (_, Some(conducted)) => {
+            watching(options.stop, &stop, &watch, |control| conduct(conducted, options, control))?
+        }
+        (Some(directory), None) => {
+            into_run(options, &Run::create(directory)?, |options| watched(options, &stop, &watch))?
+        }
+        (None, None) => watched(options, &stop, &watch)?,
     };
     if let Some(exporter) = &watch.exporter {
         exporter.finish(&report)?;
@@ -96,4 +89,35 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(gate.exit_code(&report))
+}
+
+/// A load that can begin.
+struct Ready {
+    options: Options,
+    heading: Heading,
+    baseline: Baseline,
+    stream: Option<Stream>,
+    /// The workers that make it, if it is not this process.
+    conducted: Option<Conducted>,
+}
+
+/// What the arguments mean.
+fn ready(args: &Args) -> Result<Ready, Usage> {
+    let files = if args.workers.wanted() { Files::copied() } else { Files::Here };
+    let mut options = args.load.options_of(args.url.as_deref(), &files)?;
+    args.outputs.apply(&mut options);
+    args.judge.apply(&mut options)?;
+    options.check()?;
+    args.outputs.check()?;
+    if args.json && args.outputs.streams_to_stdout() {
+        return Err(anyhow!("--ndjson -: standard output takes one of them; write --ndjson FILE with --json").into());
+    }
+    args.gate.check()?;
+    let conducted = Conducted::of(&args.workers, &options, &files)?;
+    let mut heading = Heading::of(&options);
+    if let Some(conducted) = &conducted {
+        heading.manner.push_str(&format!(", by {} workers", conducted.workers()));
+    }
+    let baseline = args.baseline.read(&heading)?;
+    Ok(Ready { options, heading, baseline, stream: args.outputs.stream()?, conducted })
 }

@@ -4,6 +4,7 @@ use super::blocks::{blocks, condensed, top};
 use super::finding::{Kind, Outcome};
 use super::gate::Gate;
 use super::heading::Heading;
+use super::workers::{lost_of, write_workers};
 use std::fmt::Write;
 use std::time::Duration;
 use weir_load::{Histogram, LoadReport};
@@ -65,6 +66,7 @@ pub(super) fn text(report: &LoadReport, heading: &Heading, gate: &Gate, calls: b
         .and_then(|()| write_course(&mut screen, report, heading, colours))
         .and_then(|()| write_times(&mut screen, report, colours))
         .and_then(|()| write_traces(&mut screen, report))
+        .and_then(|()| write_workers(&mut screen, report))
         .and_then(|()| write_generator(&mut screen, report, heading, calls, colours));
     screen
 }
@@ -82,6 +84,9 @@ fn write_head(
     } else {
         if let Some(reason) = gate.reason() {
             writeln!(screen, "{}", colours.bad(&reason))?;
+        }
+        if let Some(lost) = lost_of(report) {
+            writeln!(screen, "{}", colours.bad(&lost))?;
         }
         writeln!(screen, "{}", colours.bold(&heading.url))?;
     }

@@ -42,6 +42,8 @@ const OUTPUT_OF_RUN: &[&str] =
     &["interval", "hgrm", "hdr_log", "ndjson", "prometheus", "prometheus_listen", "prometheus_push"];
 /// What a single load is compared with, and what a build reads of it.
 const OF_GATE: &[&str] = &["junit", "markdown", "github", "baseline", "fail_on"];
+/// The hosts that make a load together.
+const OF_WORKERS: &[&str] = &["workers", "worker_cert", "worker_key", "worker_ca", "remote_weir", "ssh_config"];
 /// The server that is recorded.
 const TARGET: &[&str] = &["port", "pid", "comm", "unit", "container", "cgroup"];
 /// A recording that goes on for ever.
@@ -150,7 +152,7 @@ const POISSON_WORDS: &str =
 const RANDOM_WORDS: &str =
     "nothing is drawn at random here; add --poisson, --urls, --sessions, --mix or --patience, or leave it out";
 
-const OF_LOAD: [Mode; 7] = [
+const OF_LOAD: [Mode; 8] = [
     Mode {
         example: "load --make-fileset surge d",
         is_on: |matches| given(matches, "make_fileset"),
@@ -169,6 +171,7 @@ const OF_LOAD: [Mode; 7] = [
             OUTPUT_OF_RUN,
             MIX,
             CROWD,
+            OF_WORKERS,
         ],
         words: "says how to load, and --make-fileset loads nothing; leave it out",
     },
@@ -181,6 +184,7 @@ const OF_LOAD: [Mode; 7] = [
             &["run", "verbose"],
             OUTPUT_OF_RUN,
             OF_GATE,
+            OF_WORKERS,
         ],
         words: "a search (--find-max) sets its rates and trials itself and shows no single run; leave it out",
     },
@@ -200,8 +204,15 @@ const OF_LOAD: [Mode; 7] = [
             MIX,
             CROWD,
             FILE_SET,
+            OF_WORKERS,
         ],
         words: "a comparison (--compare) has its own load; leave it out, or write it into weir compare --load",
+    },
+    Mode {
+        example: "load --workers local:2 http://h/",
+        is_on: |matches| given(matches, "workers"),
+        idle: &[&["run", "cpu", "source", "unix"], CROWD],
+        words: "it is of one generator on one host, and workers (--workers) share what can be split; leave it out",
     },
     Mode { example: "load http://h/", is_on: is_plain, idle: &[TLS], words: PLAIN_WORDS },
     Mode { example: "load http://h/", is_on: is_closed_loop, idle: &[&["queue"]], words: CLOSED_WORDS },
@@ -345,8 +356,14 @@ pub(super) const COMMANDS: &[Usage] = &[
             MIX,
             CROWD,
             FILE_SET,
+            OF_WORKERS,
         ],
         modes: &OF_LOAD,
+    },
+    Usage {
+        path: &["worker"],
+        options: &[&["listen", "stdio", "cert", "key", "ca", "most_rate", "most_connections", "allow_target"]],
+        modes: &[],
     },
     Usage {
         path: &["plan"],

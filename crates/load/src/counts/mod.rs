@@ -28,7 +28,7 @@ pub use packed::Packed;
 pub use reasons::Reason;
 pub use remarks::Remark;
 pub use scopes::ScopeReport;
-pub use series::{Counts, Point, Sampling, Series, Strain};
+pub use series::{Counts, OwnSlice, Point, Sampling, Series, Strain};
 pub use sessions::SessionReport;
 pub use slowest::Slowest;
 pub use tally::Handshakes;

@@ -1,5 +1,6 @@
 //! What a run did over time: a point for each interval, and never more points than were agreed.
 
+use crate::carried::{COUNT_MAX, Carried, CarriedError, Reader, carried};
 use crate::LoadError;
 use crate::counts::histogram::Histogram;
 use crate::counts::packed::Packed;
@@ -85,6 +86,13 @@ impl Counts {
         self.errors[Outcome::Stopped as usize]
     }
 
+    /// Whether each count is one that a run can have.
+    pub(crate) fn are_possible(&self) -> bool {
+        let errors = self.errors.iter().fold(0, |sum: u64, count| sum.saturating_add(*count));
+        let others = [self.requests, self.bytes, self.dropped, self.queued, self.late];
+        errors <= COUNT_MAX && others.into_iter().all(|count| count <= COUNT_MAX)
+    }
+
     /// The same operation on each count of two.
     pub(crate) fn with(&self, other: &Self, each: impl Fn(u64, u64) -> u64) -> Self {
         Self {
@@ -149,6 +157,17 @@ impl Point {
     }
 }
 
+/// A slice that goes to another host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnSlice {
+    pub(crate) begin_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) counts: Counts,
+    pub(crate) latency: Packed,
+    pub(crate) connections: i64,
+    pub(crate) strain: Strain,
+}
+
 /// What one loop hands out of one interval, or of several that it could not hand out at their time.
 #[derive(Debug)]
 pub(crate) struct Slice<'a> {
@@ -160,6 +179,20 @@ pub(crate) struct Slice<'a> {
     /// Connections that came to be open in it, or ceased to.
     pub(crate) connections: i64,
     pub(crate) strain: Strain,
+}
+
+impl Slice<'_> {
+    /// The same without what it borrows.
+    pub(crate) fn owned(&self) -> OwnSlice {
+        OwnSlice {
+            begin_ns: self.begin_ns,
+            end_ns: self.end_ns,
+            counts: self.counts,
+            latency: Packed::of(self.latency),
+            connections: self.connections,
+            strain: self.strain,
+        }
+    }
 }
 
 /// The points of a run, from its start and without gaps.
@@ -279,6 +312,41 @@ impl Series {
         };
     }
 
+    /// Adds what a loop on another host handed out.
+    pub(crate) fn add_own(&mut self, slice: &OwnSlice) {
+        self.add(&Slice {
+            begin_ns: slice.begin_ns,
+            end_ns: slice.end_ns,
+            counts: slice.counts,
+            latency: &slice.latency.histogram(),
+            connections: slice.connections,
+            strain: slice.strain,
+        });
+    }
+
+    /// Both together, on one time line: the intervals of both are the same, or become so.
+    pub(crate) fn and(mut self, mut other: Self) -> Self {
+        while self.interval_ns < other.interval_ns {
+            self.merge_neighbours();
+        }
+        while other.interval_ns < self.interval_ns {
+            other.merge_neighbours();
+        }
+        let length = self.points.len().max(other.points.len());
+        let (last, more_last) = (self.connections.max(0) as u64, other.connections.max(0) as u64);
+        self.points.resize_with(length, || Point { connections: last, ..Point::default() });
+        other.points.resize_with(length, || Point { connections: more_last, ..Point::default() });
+        for (point, more) in self.points.iter_mut().zip(&other.points) {
+            let connections = point.connections + more.connections;
+            *point = Point { connections, ..point.and(more) };
+        }
+        // All have the same bounds, so adding cannot fail.
+        self.whole.add(&other.whole).expect("histograms of the same bounds");
+        self.connections += other.connections;
+        self.end_ns = self.end_ns.max(other.end_ns);
+        self
+    }
+
     fn merge_neighbours(&mut self) {
         self.interval_ns = self.interval_ns.saturating_mul(2);
         self.points = self
@@ -289,6 +357,45 @@ impl Series {
                 rest => rest[0].clone(),
             })
             .collect();
+    }
+}
+
+carried!(Counts { requests, unexpected, errors, bytes, dropped, queued, late });
+carried!(Strain { cpu_share, runnable_share });
+
+/// The most connections that a slice opens or closes.
+const CONNECTIONS_MAX: i64 = 1_000_000;
+
+impl Carried for OwnSlice {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.begin_ns.put(to);
+        self.end_ns.put(to);
+        self.counts.put(to);
+        self.latency.put(to);
+        self.connections.put(to);
+        self.strain.put(to);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, CarriedError> {
+        let slice = Self {
+            begin_ns: Carried::take(from)?,
+            end_ns: Carried::take(from)?,
+            counts: Carried::take(from)?,
+            latency: Carried::take(from)?,
+            connections: Carried::take(from)?,
+            strain: Carried::take(from)?,
+        };
+        let wrong = |what| Err(CarriedError::Contradiction { what });
+        if slice.begin_ns > slice.end_ns {
+            return wrong("an interval ends before it begins");
+        }
+        if slice.counts.unexpected > slice.counts.requests || slice.latency.len() != slice.counts.successes() {
+            return wrong("the latencies of an interval are not those of its successes");
+        }
+        if slice.connections.abs() > CONNECTIONS_MAX {
+            return wrong("an interval opens or closes more connections than a run has");
+        }
+        Ok(slice)
     }
 }
 
@@ -354,6 +461,29 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn two_series_are_both_together(
+            given in proptest::collection::vec((any::<bool>(), 1..9_000_000_000u64, 1..10_000_000u64), 1..60),
+            points_max in 2..20usize,
+        ) {
+            let (mut one, mut two, mut all) =
+                (Series::new(sampling(points_max)), Series::new(sampling(points_max)), Series::new(sampling(points_max)));
+            for (is_first, end_ns, value) in given {
+                let latency = histogram(&[value]);
+                let slice = slice(end_ns, &latency);
+                all.add(&slice);
+                if is_first { one.add(&slice) } else { two.add(&slice) }
+            }
+            let both = one.and(two);
+            prop_assert_eq!(both.whole(), all.whole());
+            prop_assert_eq!(both.counts(), all.counts());
+            prop_assert_eq!(both.interval(), all.interval());
+            let of = |series: &Series| -> Vec<_> {
+                series.points().iter().map(|point| (point.counts, point.latency.clone(), point.summary)).collect()
+            };
+            prop_assert_eq!(of(&both), of(&all));
+        }
+
         #[test]
         fn the_sum_of_the_points_is_the_whole(
             slices in proptest::collection::vec(

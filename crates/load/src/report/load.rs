@@ -15,6 +15,7 @@ use crate::counts::traced::SlowTrace;
 use crate::options::settings::{Io, Options};
 use crate::reach::protocol::Protocol;
 use crate::report::health::Health;
+use crate::report::workers::WorkerReport;
 use crate::requests::{Request, Statuses, Url};
 use crate::schedule::StopRule;
 use hdrhistogram::Histogram;
@@ -116,6 +117,8 @@ pub struct LoadReport {
     pub calls: Calls,
     /// TLS handshakes that succeeded.
     pub handshakes: Handshakes,
+    /// The workers that made the run together, in their order; empty where this process made it alone.
+    pub workers: Vec<WorkerReport>,
     /// Why requests failed, in words, where there is more to say than the name of the outcome; the most frequent first.
     pub reasons: Vec<Reason>,
     /// What was odd about responses that were taken all the same, and in how many; the most frequent first.
@@ -217,6 +220,7 @@ impl LoadReport {
             generator,
             warnings: Vec::new(),
             interrupted,
+            workers: Vec::new(),
             events_lost: tally.events_lost,
             sessions: tally.sessions.as_ref().map(|sessions| sessions.report(duration)),
             calls: tally.calls,
@@ -424,6 +428,11 @@ fn is_late(tally: &Tally) -> bool {
 }
 
 impl Generator {
+    /// How the loops of a tally fared.
+    pub(crate) fn of_loops(tally: &Tally, health: &[Health]) -> Self {
+        Self::of(tally, health, is_late(tally))
+    }
+
     fn of(tally: &Tally, health: &[Health], is_late: bool) -> Self {
         let busiest = health.iter().max_by(|one, other| one.demand().total_cmp(&other.demand()));
         let (cpu_share, runnable_share) =

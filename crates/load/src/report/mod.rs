@@ -2,5 +2,7 @@
 
 pub(crate) mod health;
 mod load;
+mod workers;
 
 pub use load::{Generator, LoadReport};
+pub use workers::{Clock, Fate, WorkerReport, WorkerShare};
