@@ -3,8 +3,8 @@
 use super::baseline::Baseline;
 use super::finding::{Finding, Kind, Outcome};
 use super::judge::JudgeArgs;
-use super::workers::lost_of;
 use super::slo::{Figures, Judgement, Slo};
+use super::workers::lost_of;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use weir_load::{CheckReport, LoadReport};

@@ -5,6 +5,7 @@ use super::gate::Gate;
 use super::heading::Heading;
 use super::outputs::check_file;
 use super::whole_file::write_whole;
+use super::workers::lost_of;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use weir_load::LoadReport;
@@ -54,15 +55,16 @@ impl GateArgs {
     }
 }
 
-/// Whether anything succeeded, in words if not.
-fn nothing_succeeded(report: &LoadReport) -> Option<String> {
-    (report.successes == 0).then(|| format!("no request succeeded of {}", count(report.ended())))
+/// Why the run fails before it is judged: nothing succeeded, or a worker was lost.
+fn failed_as_a_whole(report: &LoadReport) -> Option<String> {
+    let nothing = (report.successes == 0).then(|| format!("no request succeeded of {}", count(report.ended())));
+    nothing.or_else(|| lost_of(report))
 }
 
 /// A test case for each finding, behind one that something succeeded at all.
 fn junit(report: &LoadReport, heading: &Heading, gate: &Gate) -> String {
     let test = |name: String, state| Test { class: heading.url.clone(), name, state };
-    let succeeded = match nothing_succeeded(report) {
+    let succeeded = match failed_as_a_whole(report) {
         Some(words) => State::Failed(words),
         None => State::Passed(format!("{} of {} requests", count(report.successes), count(report.ended()))),
     };
@@ -84,7 +86,7 @@ fn junit(report: &LoadReport, heading: &Heading, gate: &Gate) -> String {
 /// An error for each finding that was missed, a warning for each of the report's; what went well is one notice.
 fn annotations(report: &LoadReport, heading: &Heading, gate: &Gate) -> Vec<String> {
     let title = |name: &str| format!("weir load: {name}");
-    let mut lines: Vec<String> = nothing_succeeded(report)
+    let mut lines: Vec<String> = failed_as_a_whole(report)
         .into_iter()
         .map(|words| annotation(Level::Error, &title(&heading.url), &words))
         .chain(gate.missed().map(|finding| annotation(Level::Error, &title(&finding.name), &finding.line())))
@@ -108,7 +110,7 @@ fn summary(report: &LoadReport) -> String {
 
 /// The verdict, the table of findings, and what the run came to.
 fn markdown(report: &LoadReport, heading: &Heading, gate: &Gate) -> String {
-    let verdict = match (nothing_succeeded(report), gate.reason()) {
+    let verdict = match (failed_as_a_whole(report), gate.reason()) {
         (Some(words), _) => format!("**Failed:** {}", cell(&words)),
         (None, Some(reason)) => format!("**Failed:** {}", cell(&reason)),
         (None, None) => "**Passed.**".to_owned(),

@@ -195,9 +195,9 @@ impl LoadArgs {
         };
         options.trust = match &self.ca {
             _ if self.insecure => Trust::Anything,
-            Some(file) => Trust::File(
-                files.place(file).with_context(|| format!("--ca: cannot read {}", file.display()))?,
-            ),
+            Some(file) => {
+                Trust::File(files.place(file).with_context(|| format!("--ca: cannot read {}", file.display()))?)
+            }
             None => Trust::System,
         };
         options.reach = self.reach.reach(files)?;
@@ -208,9 +208,7 @@ impl LoadArgs {
             body: match self.body.as_deref() {
                 None => Vec::new(),
                 Some(text) => match text.strip_prefix('@') {
-                    Some(file) => {
-                        files.read(Path::new(file)).with_context(|| format!("--body: cannot read {file}"))?
-                    }
+                    Some(file) => files.read(Path::new(file)).with_context(|| format!("--body: cannot read {file}"))?,
                     None => text.as_bytes().to_vec(),
                 },
             },

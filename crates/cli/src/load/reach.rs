@@ -158,7 +158,8 @@ mod tests {
 
     fn reach(line: &str) -> Result<Reach, String> {
         let words = std::iter::once("load").chain(line.split(' ').filter(|word| !word.is_empty()));
-        Cli::try_parse_from(words).map_err(|error| error.to_string())
+        Cli::try_parse_from(words)
+            .map_err(|error| error.to_string())
             .and_then(|cli| cli.reach.reach(&Files::Here).map_err(|error| error.to_string()))
     }
 

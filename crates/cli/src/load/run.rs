@@ -54,9 +54,7 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     let exporter = args.outputs.exporter(&heading.url)?;
     let watch = Watch { quiet: args.quiet, verbose: args.verbose, title, exporter, stream };
     let report = match (&args.run, conducted) {
-        (_, Some(conducted)) => {
-            watching(options.stop, &stop, &watch, |control| conduct(conducted, options, control))?
-        }
+        (_, Some(conducted)) => watching(options.stop, &stop, &watch, |control| conduct(conducted, options, control))?,
         (Some(directory), None) => {
             into_run(options, &Run::create(directory)?, |options| watched(options, &stop, &watch))?
         }

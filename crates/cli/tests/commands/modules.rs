@@ -39,8 +39,8 @@ const ROOMS: &[&str] = &[
 
 /// The rooms of the load generator: each may import those before it.
 const ROOMS_OF_LOAD: &[&str] = &[
-    "error", "carried", "requests", "checks", "schedule", "sessions", "workload", "counts", "directed", "reach", "observe",
-    "slow", "options", "connect", "plan", "engine", "http1", "http2", "report", "run", "samples", "workers",
+    "error", "carried", "requests", "checks", "schedule", "sessions", "workload", "counts", "directed", "reach",
+    "observe", "slow", "options", "connect", "plan", "engine", "http1", "http2", "report", "run", "samples", "workers",
 ];
 
 /// What a file names of its own crate.

@@ -11,6 +11,7 @@ mod load_judged;
 mod load_many;
 mod load_outputs;
 mod load_reach;
+mod load_workers;
 mod load_workloads;
 #[path = "../support/mod.rs"]
 mod support;

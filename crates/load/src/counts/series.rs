@@ -1,7 +1,7 @@
 //! What a run did over time: a point for each interval, and never more points than were agreed.
 
-use crate::carried::{COUNT_MAX, Carried, CarriedError, Reader, carried};
 use crate::LoadError;
+use crate::carried::{COUNT_MAX, Carried, CarriedError, Reader, carried};
 use crate::counts::histogram::Histogram;
 use crate::counts::packed::Packed;
 use std::time::Duration;
@@ -461,6 +461,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
         #[test]
         fn two_series_are_both_together(
             given in proptest::collection::vec((any::<bool>(), 1..9_000_000_000u64, 1..10_000_000u64), 1..60),
@@ -483,7 +485,9 @@ mod tests {
             };
             prop_assert_eq!(of(&both), of(&all));
         }
+    }
 
+    proptest! {
         #[test]
         fn the_sum_of_the_points_is_the_whole(
             slices in proptest::collection::vec(

@@ -100,7 +100,13 @@ mod tests {
 
     #[test]
     fn the_slowest_of_all_loops_are_listed_in_order() {
-        let one = |latency_ns: u64| TracedOne { latency_ns, trace: u128::from(latency_ns), status: 200, request: 0, worker: 0 };
+        let one = |latency_ns: u64| TracedOne {
+            latency_ns,
+            trace: u128::from(latency_ns),
+            status: 200,
+            request: 0,
+            worker: 0,
+        };
         let (mut first, mut second) = (TraceTally::new(1, 0), TraceTally::new(1, 1));
         for number in 0..100u64 {
             let loops = if number % 3 == 0 { &mut first } else { &mut second };

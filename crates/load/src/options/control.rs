@@ -4,8 +4,8 @@ use crate::counts::series::{OwnSlice, Series, Slice};
 use crate::counts::slices::locked;
 use crate::counts::tally::Published;
 use std::sync::Mutex;
-use std::sync::mpsc::SyncSender;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
 
 /// The live side of a run: shared with the code that shows its progress or ends it early.
 ///

@@ -60,9 +60,11 @@ impl ClockFilter {
         let shortest = |sample: &&Sample| sample.error_ns;
         let Some(first) = self.first.iter().min_by_key(shortest) else { return Clock::default() };
         // The start was agreed on by the first round trips: later ones say how wrong that had become.
-        let later_ns = self.last.iter().min_by_key(shortest).map_or(0, |last| {
-            last.offset_ns.abs_diff(first.offset_ns).saturating_add(last.error_ns)
-        });
+        let later_ns = self
+            .last
+            .iter()
+            .min_by_key(shortest)
+            .map_or(0, |last| last.offset_ns.abs_diff(first.offset_ns).saturating_add(last.error_ns));
         Clock { offset_ns: first.offset_ns, error_ns: first.error_ns.max(later_ns) }
     }
 

@@ -163,10 +163,7 @@ fn write(to: &mut Vec<u8>, kind: u8, value: &impl Carried) {
 }
 
 /// Reads the whole of what a message holds.
-fn whole<T>(
-    bytes: &[u8],
-    read: impl FnOnce(&mut Reader<'_>) -> Result<T, CarriedError>,
-) -> Result<T, CarriedError> {
+fn whole<T>(bytes: &[u8], read: impl FnOnce(&mut Reader<'_>) -> Result<T, CarriedError>) -> Result<T, CarriedError> {
     let mut reader = Reader::new(bytes);
     let value = read(&mut reader)?;
     reader.end()?;

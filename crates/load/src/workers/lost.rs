@@ -41,6 +41,7 @@ pub(crate) fn arrivals_of(options: &Options, part: Part) -> Option<u64> {
 
 /// About how many there are.
 fn by_rate(options: &Options, part: Part) -> Option<u64> {
-    let by_time = options.stop.time().map(|time| (options.schedule.rate_per_s().unwrap_or(0.0) * time.as_secs_f64()) as u64);
+    let by_time =
+        options.stop.time().map(|time| (options.schedule.rate_per_s().unwrap_or(0.0) * time.as_secs_f64()) as u64);
     [by_time, options.stop.requests()].into_iter().flatten().min().map(|all| part.of(all))
 }

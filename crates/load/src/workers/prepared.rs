@@ -7,8 +7,8 @@ use crate::options::settings::Options;
 use crate::plan::run_plan::Plan;
 use crate::run::{Made, Start, make};
 use crate::schedule::arrivals::Part;
-use crate::workers::error::WorkersError;
 use crate::workers::bounds::WORKERS_MAX;
+use crate::workers::error::WorkersError;
 use crate::workers::frame::Job;
 use crate::{LoadError, Sampling};
 use std::time::Duration;
@@ -102,7 +102,10 @@ impl Made {
     #[must_use]
     pub fn empty() -> Self {
         Self {
-            tally: crate::counts::tally::Tally { latency: histogram(), ..crate::counts::tally::Tally::new(crate::Statuses::default()) },
+            tally: crate::counts::tally::Tally {
+                latency: histogram(),
+                ..crate::counts::tally::Tally::new(crate::Statuses::default())
+            },
             health: Vec::new(),
             stopped_ns: 0,
             known_ns: 0,

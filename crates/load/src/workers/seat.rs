@@ -15,10 +15,7 @@ pub(crate) enum State {
     Ready,
     Running,
     Made(Box<Made>),
-    Lost {
-        why: String,
-        at_ns: u64,
-    },
+    Lost { why: String, at_ns: u64 },
 }
 
 /// A ping whose answer has not come.

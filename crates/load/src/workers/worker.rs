@@ -2,8 +2,8 @@
 
 use crate::counts::series::OwnSlice;
 use crate::run::Made;
-use crate::workers::frame::{FilePiece, FromWorker, Hello, Job, ToWorker};
 use crate::workers::bounds::{FILES_BYTES_MAX, ORPHANED_NS, PROTOCOL};
+use crate::workers::frame::{FilePiece, FromWorker, Hello, Job, ToWorker};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -60,7 +60,13 @@ impl Worker {
     /// One whose program has this version, at a time of CLOCK_MONOTONIC.
     #[must_use]
     pub fn new(version: &str, now_ns: u64) -> Self {
-        Self { version: version.to_owned(), state: State::Greeting, heard_ns: now_ns, kept_bytes: 0, acts: VecDeque::new() }
+        Self {
+            version: version.to_owned(),
+            state: State::Greeting,
+            heard_ns: now_ns,
+            kept_bytes: 0,
+            acts: VecDeque::new(),
+        }
     }
 
     /// What is to be done next.
@@ -94,7 +100,9 @@ impl Worker {
             }
             (State::Ready, ToWorker::Start { at_ns }) if at_ns <= now_ns => {
                 let late_ms = (now_ns - at_ns) / 1_000_000;
-                self.refuse(format!("the word to begin came {late_ms} ms after the start; is the way there congested?"));
+                self.refuse(format!(
+                    "the word to begin came {late_ms} ms after the start; is the way there congested?"
+                ));
             }
             (State::Ready, ToWorker::Start { at_ns }) => {
                 self.state = State::Running;

@@ -50,7 +50,10 @@ impl WorkersArgs {
             match place {
                 Place::Local(count) => {
                     let from = all.len();
-                    let one = |number| Reached { name: format!("local-{}", from + number as usize + 1), place: Place::Local(1) };
+                    let one = |number| Reached {
+                        name: format!("local-{}", from + number as usize + 1),
+                        place: Place::Local(1),
+                    };
                     all.extend((0..*count).map(one));
                 }
                 Place::Ssh(host) => all.push(Reached { name: host.clone(), place: place.clone() }),

@@ -86,7 +86,8 @@ pub(crate) fn conduct(conducted: Conducted, options: Options, control: &Control)
     let (tell, told) = sync_channel(HEARD_MAX);
     let mut links = Vec::new();
     for (number, one) in reached.iter().enumerate() {
-        let link = linked(one, &args, identity.as_ref(), (number, &tell)).with_context(|| format!("worker {}", one.name))?;
+        let link =
+            linked(one, &args, identity.as_ref(), (number, &tell)).with_context(|| format!("worker {}", one.name))?;
         links.push(link);
     }
     drop(tell);
@@ -139,9 +140,7 @@ impl Link {
         let Some(out) = &self.out else { return Ok(()) };
         match out.try_send(bytes) {
             Ok(()) => Ok(()),
-            Err(TrySendError::Full(_)) => {
-                Err("it takes nothing in any more; is the way there congested?".to_owned())
-            }
+            Err(TrySendError::Full(_)) => Err("it takes nothing in any more; is the way there congested?".to_owned()),
             // Its reader says why.
             Err(TrySendError::Disconnected(_)) => {
                 self.out = None;

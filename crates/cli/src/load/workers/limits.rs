@@ -24,7 +24,9 @@ pub(super) struct Target {
 /// Why a job is not taken, or a limit is none.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LimitError {
-    #[error("this worker makes at most {most} arrivals a second, and its part is {asked}; lower --rate, or take more workers")]
+    #[error(
+        "this worker makes at most {most} arrivals a second, and its part is {asked}; lower --rate, or take more workers"
+    )]
     Rate { most: f64, asked: f64 },
     #[error("this worker makes at most {most} arrivals a second, and a closed loop has no rate; give --rate")]
     NoRate { most: f64 },
@@ -104,7 +106,8 @@ mod tests {
             connections: Some(10),
             targets: vec!["127.0.0.1:80".parse().expect("a target"), "[::1]:81".parse().expect("a target")],
         };
-        let told = |options: &Options| limits.check(options, 2).err().map_or_else(String::new, |error| error.to_string());
+        let told =
+            |options: &Options| limits.check(options, 2).err().map_or_else(String::new, |error| error.to_string());
         assert!(told(&options).contains("closed loop has no rate"), "{}", told(&options));
         options.schedule = Schedule::Fixed { rate_per_s: 200.0 };
         assert_eq!(told(&options), "");

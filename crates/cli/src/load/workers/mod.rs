@@ -12,8 +12,8 @@ mod reading;
 mod session;
 mod tell;
 mod tls;
-mod worker_args;
 mod words;
+mod worker_args;
 
 pub(super) use args::WorkersArgs;
 pub(super) use conduct::{Conducted, conduct};

@@ -10,15 +10,14 @@ pub(crate) enum Place {
     /// A host that ssh reaches, as ssh takes it.
     Ssh(String),
     /// A `weir worker --listen`: its host, which its certificate names, and its port.
-    Tls {
-        host: String,
-        port: u16,
-    },
+    Tls { host: String, port: u16 },
 }
 
 /// Why a text names no worker.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} names no worker: write HOST, USER@HOST or ssh:HOST, tls:HOST:PORT, or local:N for N processes of this host")]
+#[error(
+    "{0:?} names no worker: write HOST, USER@HOST or ssh:HOST, tls:HOST:PORT, or local:N for N processes of this host"
+)]
 pub(crate) struct PlaceError(String);
 
 impl FromStr for Place {

@@ -23,10 +23,7 @@ const PROGRESS_NS: u64 = 250_000_000;
 
 /// What happens to a worker.
 enum Event {
-    Told {
-        message: Box<ToWorker>,
-        at_ns: u64,
-    },
+    Told { message: Box<ToWorker>, at_ns: u64 },
     Misled,
     Gone,
     Made(Result<Box<Made>, String>),

@@ -9,9 +9,7 @@ use weir_report::nanoseconds;
 /// How many workers were lost, in words; none where all reported.
 pub(crate) fn lost_of(report: &LoadReport) -> Option<String> {
     let lost = report.workers.iter().filter(|worker| matches!(worker.fate, Fate::Lost { .. })).count();
-    (lost > 0).then(|| {
-        format!("{lost} of {} workers were lost: the figures are of the others", report.workers.len())
-    })
+    (lost > 0).then(|| format!("{lost} of {} workers were lost: the figures are of the others", report.workers.len()))
 }
 
 /// The workers, a line each; nothing where this process made the run alone.

@@ -55,7 +55,8 @@ impl Identity {
             .context("--worker-cert: the certificate and its key do not go together")?;
         let tcp = reached(host, port)?;
         let connection = ClientConnection::new(Arc::new(config), name)?;
-        carried(connection.into(), tcp).context("no TLS session was agreed on; both sides need certificates of one authority")
+        carried(connection.into(), tcp)
+            .context("no TLS session was agreed on; both sides need certificates of one authority")
     }
 
     /// What a worker shows, and asks of those who connect.
@@ -82,7 +83,8 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
 
 fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let wrong = || format!("{}: no certificates can be read from it (PEM)", path.display());
-    let chain: Vec<_> = CertificateDer::pem_file_iter(path).with_context(wrong)?.collect::<Result<_, _>>().with_context(wrong)?;
+    let chain: Vec<_> =
+        CertificateDer::pem_file_iter(path).with_context(wrong)?.collect::<Result<_, _>>().with_context(wrong)?;
     anyhow::ensure!(!chain.is_empty(), wrong());
     Ok(chain)
 }

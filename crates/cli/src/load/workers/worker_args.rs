@@ -7,8 +7,8 @@ use anyhow::Context;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Connections whose handshake is under way, at most; more are closed at once.
 const HANDSHAKES_MAX: usize = 16;
@@ -60,11 +60,8 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let limits = Limits {
-        rate_per_s: args.most_rate,
-        connections: args.most_connections,
-        targets: args.allow_target.clone(),
-    };
+    let limits =
+        Limits { rate_per_s: args.most_rate, connections: args.most_connections, targets: args.allow_target.clone() };
     let (Some(address), Some(cert), Some(ca)) = (args.listen, &args.cert, &args.ca) else {
         let why = session(std::io::stdin(), std::io::stdout(), &limits, Turn::Free);
         return Ok(match why {
