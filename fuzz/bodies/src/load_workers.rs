@@ -48,7 +48,7 @@ fn messages<M: Message>(input: &[u8]) -> Vec<M> {
         for piece in std::iter::once(greeting()).chain(input.chunks(pieces)) {
             decoder.push(piece);
             loop {
-                match decoder.next() {
+                match decoder.next_message() {
                     Ok(Some(message)) => messages.push(message),
                     Ok(None) => break,
                     Err(_) => is_refused = true,

@@ -61,7 +61,7 @@ impl<M: Message> Decoder<M> {
     ///
     /// # Errors
     /// [`FrameError`]; nothing that follows can be read.
-    pub fn next(&mut self) -> Result<Option<M>, FrameError> {
+    pub fn next_message(&mut self) -> Result<Option<M>, FrameError> {
         if self.stage == Stage::Before {
             let found = memchr::memmem::find(&self.buffer, GREETING);
             match found {

@@ -227,14 +227,14 @@ impl World {
                     let now_ns = self.hosts[number].clock(time_ns);
                     let host = &mut self.hosts[number];
                     host.decoder.push(&bytes);
-                    while let Some(message) = host.decoder.next().expect("messages") {
+                    while let Some(message) = host.decoder.next_message().expect("messages") {
                         host.worker.take(message, now_ns);
                     }
                     self.act(number);
                 }
                 Event::FromWorker(number, bytes) => {
                     self.decoders[number].push(&bytes);
-                    while let Some(message) = self.decoders[number].next().expect("messages") {
+                    while let Some(message) = self.decoders[number].next_message().expect("messages") {
                         orchestrator.take(number, message, time_ns, &self.control);
                     }
                 }
@@ -393,7 +393,7 @@ proptest! {
         let mut decoder = Decoder::<FromWorker>::default();
         decoder.push(greeting());
         decoder.push(&bytes);
-        while let Ok(Some(message)) = decoder.next() {
+        while let Ok(Some(message)) = decoder.next_message() {
             prop_assert!(encoded(&message).is_ok());
         }
     }
@@ -414,6 +414,6 @@ fn a_whole_tally_comes_as_it_went() {
     decoder.push(b"Welcome to this host\n");
     decoder.push(greeting());
     bytes.chunks(7).for_each(|piece| decoder.push(piece));
-    let Ok(Some(message)) = decoder.next() else { panic!("a message") };
+    let Ok(Some(message)) = decoder.next_message() else { panic!("a message") };
     assert_eq!(encoded(&message).expect("short enough"), bytes);
 }

@@ -208,7 +208,7 @@ fn read(mut from: impl Read, number: usize, tell: &SyncSender<(usize, Heard)>, w
         let at_ns = now_ns();
         decoder.push(&buffer[..length]);
         let misled = loop {
-            match decoder.next() {
+            match decoder.next_message() {
                 Ok(Some(message)) => {
                     if tell.send((number, Heard::Message { message: Box::new(message), at_ns })).is_err() {
                         return;

@@ -118,7 +118,7 @@ fn read(mut from: impl Read, events: &SyncSender<Event>) {
         let at_ns = now_ns();
         decoder.push(&buffer[..length]);
         loop {
-            let event = match decoder.next() {
+            let event = match decoder.next_message() {
                 Ok(None) => break,
                 Ok(Some(message)) => Event::Told { message: Box::new(message), at_ns },
                 Err(_) => return drop(events.send(Event::Misled)),
