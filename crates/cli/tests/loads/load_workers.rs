@@ -358,3 +358,77 @@ fn shifted_clocks_shift_no_arrival() {
     let off = late.iter().filter(|late| **late > error_s + 0.05).count();
     assert!(off < 18, "{off} arrivals are out of place by over 50 ms and {error_s} s");
 }
+
+/// An sshd of this host, and the configuration of a client of it in a folder.
+struct Sshd(Child);
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts an sshd, where there is one and this user may; its users are this one.
+fn sshd(folder: &Path) -> Option<Sshd> {
+    require::program("ssh")?;
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let program = Path::new("/usr/sbin/sshd");
+    let is_there = program.is_file() && users.lines().any(|line| line.starts_with("sshd:"));
+    let may = Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|status| status.success());
+    require::or_skip(is_there && may, "there is no sshd, or no namespace of mounts can be made")?;
+    for name in ["host", "user"] {
+        let file = folder.join(name);
+        let made = ["-q", "-t", "ed25519", "-N", "", "-f", file.to_str().expect("text")];
+        assert!(Command::new("ssh-keygen").args(made).status().expect("it starts").success());
+    }
+    std::fs::copy(folder.join("user.pub"), folder.join("authorized")).expect("copied");
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
+    let at = folder.display();
+    let client = format!(
+        "Host there\n HostName 127.0.0.1\nHost *\n Port {port}\n User root\n IdentityFile {at}/user\n IdentitiesOnly yes\n\
+         UserKnownHostsFile {at}/known\n GlobalKnownHostsFile /dev/null\n StrictHostKeyChecking accept-new\n"
+    );
+    std::fs::write(folder.join("client.conf"), client).expect("written");
+    let server = format!(
+        "Port {port}\nListenAddress 127.0.0.1\nHostKey {at}/host\nAuthorizedKeysFile {at}/authorized\n\
+         PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\nStrictModes no\n\
+         UsePAM no\nPidFile none\n"
+    );
+    std::fs::write(folder.join("server.conf"), server).expect("written");
+    // In a view of mounts of its own: the folder that it wants is made by a service that may not run here.
+    let script = "mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec \"$0\" -D -e -f \"$1\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script]).arg(program).arg(folder.join("server.conf")).stderr(Stdio::null());
+    let sshd = Sshd(command.spawn().expect("it starts"));
+    let begin = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(begin.elapsed() < Duration::from_secs(10), "sshd listens");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Some(sshd)
+}
+
+#[test]
+fn workers_are_reached_by_ssh() {
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a directory");
+    let Some(_sshd) = sshd(folder.path()) else { return };
+    let server = Server::start();
+    let url = server.url();
+    let script = folder.path().join("weir there");
+    let program = weir().get_program().to_string_lossy().into_owned();
+    std::fs::write(&script, format!("#!/bin/sh\necho 'a word of the shell'\nexec {program} \"$@\"\n"))
+        .expect("written");
+    assert!(Command::new("chmod").arg("755").arg(&script).status().expect("chmod is there").success());
+    let client = folder.path().join("client.conf");
+    let [client, script] = [&client, &script].map(|path| path.to_str().expect("text"));
+    let line = ["load", "-q", "--json", "--workers", "there,root@there", "--ssh-config", client, "-n", "40", &url];
+    let made = output(&[&line[..], &["--remote-weir", script]].concat());
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let report = json(&made);
+    assert_eq!(number(&report, "/requests"), 40.0);
+    assert_eq!(report["workers"][1]["name"], "root@there");
+    let (status, stderr) = refusal(&[&line[..], &["--remote-weir", "/no/such/weir"]].concat());
+    assert!(status == Some(1) && stderr.contains("install it there"), "{stderr}");
+}

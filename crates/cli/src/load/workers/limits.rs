@@ -1,4 +1,4 @@
-//! What a worker does at most, whoever asks.
+//! What a worker does at most.
 
 use std::str::FromStr;
 use weir_load::{Options, Url};
