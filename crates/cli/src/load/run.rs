@@ -114,7 +114,8 @@ fn ready(args: &Args) -> Result<Ready, Usage> {
     let conducted = Conducted::of(&args.workers, &options, &files)?;
     let mut heading = Heading::of(&options);
     if let Some(conducted) = &conducted {
-        heading.manner.push_str(&format!(", by {} workers", conducted.workers()));
+        let workers = conducted.workers();
+        heading.manner.push_str(&format!(", by {workers} worker{}", if workers == 1 { "" } else { "s" }));
     }
     let baseline = args.baseline.read(&heading)?;
     Ok(Ready { options, heading, baseline, stream: args.outputs.stream()?, conducted })

@@ -67,7 +67,7 @@ fn eight_workers_make_the_arrivals_of_one_generator() {
     let several = output(&[&line[..], &["--workers", "local:8"]].concat());
     assert!(several.status.success(), "{}", String::from_utf8_lossy(&several.stderr));
     let (single, several) = (json(&single), json(&several));
-    for path in ["/requests", "/successes", "/status/200", "/requests_in_time", "/bytes", "/checks/0/responses"] {
+    for path in ["/requests", "/successes", "/status/200", "/bytes", "/checks/0/responses"] {
         assert_eq!(number(&single, path), number(&several, path), "{path}");
     }
     assert_eq!(number(&several, "/requests"), 800.0);

@@ -1,7 +1,7 @@
 //! What a run did over time: a point for each interval, and never more points than were agreed.
 
 use crate::LoadError;
-use crate::carried::{COUNT_MAX, Carried, CarriedError, Reader, carried};
+use crate::carried::{COUNT_MAX, carried};
 use crate::counts::histogram::Histogram;
 use crate::counts::packed::Packed;
 use std::time::Duration;
@@ -157,17 +157,6 @@ impl Point {
     }
 }
 
-/// A slice that goes to another host.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OwnSlice {
-    pub(crate) begin_ns: u64,
-    pub(crate) end_ns: u64,
-    pub(crate) counts: Counts,
-    pub(crate) latency: Packed,
-    pub(crate) connections: i64,
-    pub(crate) strain: Strain,
-}
-
 /// What one loop hands out of one interval, or of several that it could not hand out at their time.
 #[derive(Debug)]
 pub(crate) struct Slice<'a> {
@@ -179,20 +168,6 @@ pub(crate) struct Slice<'a> {
     /// Connections that came to be open in it, or ceased to.
     pub(crate) connections: i64,
     pub(crate) strain: Strain,
-}
-
-impl Slice<'_> {
-    /// The same without what it borrows.
-    pub(crate) fn owned(&self) -> OwnSlice {
-        OwnSlice {
-            begin_ns: self.begin_ns,
-            end_ns: self.end_ns,
-            counts: self.counts,
-            latency: Packed::of(self.latency),
-            connections: self.connections,
-            strain: self.strain,
-        }
-    }
 }
 
 /// The points of a run, from its start and without gaps.
@@ -312,18 +287,6 @@ impl Series {
         };
     }
 
-    /// Adds what a loop on another host handed out.
-    pub(crate) fn add_own(&mut self, slice: &OwnSlice) {
-        self.add(&Slice {
-            begin_ns: slice.begin_ns,
-            end_ns: slice.end_ns,
-            counts: slice.counts,
-            latency: &slice.latency.histogram(),
-            connections: slice.connections,
-            strain: slice.strain,
-        });
-    }
-
     /// Both together, on one time line: the intervals of both are the same, or become so.
     pub(crate) fn and(mut self, mut other: Self) -> Self {
         while self.interval_ns < other.interval_ns {
@@ -362,42 +325,6 @@ impl Series {
 
 carried!(Counts { requests, unexpected, errors, bytes, dropped, queued, late });
 carried!(Strain { cpu_share, runnable_share });
-
-/// The most connections that a slice opens or closes.
-const CONNECTIONS_MAX: i64 = 1_000_000;
-
-impl Carried for OwnSlice {
-    fn put(&self, to: &mut Vec<u8>) {
-        self.begin_ns.put(to);
-        self.end_ns.put(to);
-        self.counts.put(to);
-        self.latency.put(to);
-        self.connections.put(to);
-        self.strain.put(to);
-    }
-
-    fn take(from: &mut Reader<'_>) -> Result<Self, CarriedError> {
-        let slice = Self {
-            begin_ns: Carried::take(from)?,
-            end_ns: Carried::take(from)?,
-            counts: Carried::take(from)?,
-            latency: Carried::take(from)?,
-            connections: Carried::take(from)?,
-            strain: Carried::take(from)?,
-        };
-        let wrong = |what| Err(CarriedError::Contradiction { what });
-        if slice.begin_ns > slice.end_ns {
-            return wrong("an interval ends before it begins");
-        }
-        if slice.counts.unexpected > slice.counts.requests || slice.latency.len() != slice.counts.successes() {
-            return wrong("the latencies of an interval are not those of its successes");
-        }
-        if slice.connections.abs() > CONNECTIONS_MAX {
-            return wrong("an interval opens or closes more connections than a run has");
-        }
-        Ok(slice)
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! The live side of a run.
 
-use crate::counts::series::{OwnSlice, Series, Slice};
+use crate::counts::OwnSlice;
+use crate::counts::series::{Series, Slice};
 use crate::counts::slices::locked;
 use crate::counts::tally::Published;
 use std::sync::Mutex;

@@ -1,7 +1,7 @@
 //! What orchestrator and workers say to each other.
 
 use crate::carried::{Carried, CarriedError, Reader, carried, put_number};
-use crate::counts::series::OwnSlice;
+use crate::counts::OwnSlice;
 use crate::run::Made;
 use crate::workers::bounds::{PIECE_BYTES_MAX, WORKERS_MAX};
 use std::sync::Arc;

@@ -353,7 +353,7 @@ fn lost_words(report: &WorkerReport, workers: u32) -> Option<String> {
     let Fate::Lost { why, after, arrivals, told } = &report.fate else { return None };
     let arrivals = match arrivals {
         Some(arrivals) => format!("{arrivals} arrivals of the schedule were its own"),
-        None => format!("a {workers}th of the connections were its own"),
+        None => format!("1/{workers} of the connections and requests was its own"),
     };
     Some(format!(
         "worker {} was lost after {:.1} s: {why}. 1 of {workers} parts is missing: {arrivals}; {told} responses that it \

@@ -1,6 +1,7 @@
 //! One worker, as its orchestrator sees it.
 
-use crate::counts::series::{Counts, OwnSlice, Sampling, Series};
+use crate::counts::OwnSlice;
+use crate::counts::series::{Counts, Sampling, Series};
 use crate::counts::tally::Published;
 use crate::options::control::Control;
 use crate::run::Made;

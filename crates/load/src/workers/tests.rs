@@ -1,8 +1,9 @@
 //! A hundred workers in a simulated network: clocks that are shifted and drift, ways that take their time, connections
 //! that break. What goes over the ways are the bytes that go over real ones.
 
+use crate::counts::OwnSlice;
 use crate::counts::histogram::{Histogram, histogram};
-use crate::counts::series::{Counts, OwnSlice, Strain};
+use crate::counts::series::{Counts, Strain};
 use crate::counts::tally::Tally;
 use crate::report::{Fate, LoadReport};
 use crate::run::Made;

@@ -1,6 +1,6 @@
 //! A worker: what it does on what it is told.
 
-use crate::counts::series::OwnSlice;
+use crate::counts::OwnSlice;
 use crate::run::Made;
 use crate::workers::bounds::{FILES_BYTES_MAX, ORPHANED_NS, PROTOCOL};
 use crate::workers::frame::{FilePiece, FromWorker, Hello, Job, ToWorker};

@@ -137,6 +137,10 @@ impl Pump {
     /// Carries bytes both ways until either side ends.
     fn run(&mut self) -> io::Result<()> {
         let mut buffer = vec![0; 64 << 10];
+        // What came with the end of the handshake.
+        if !self.decrypt(&mut buffer)? {
+            return Ok(());
+        }
         loop {
             let (from_tcp, from_plain) = self.poll()?;
             if from_tcp && self.waiting.len() < WAITING_MAX {

@@ -111,8 +111,8 @@ impl Host {
         let from = connection.peer_addr().map_or_else(|_| "?".to_owned(), |address| address.to_string());
         let accepted = accept(config, connection);
         self.handshakes.fetch_sub(1, Ordering::AcqRel);
-        let pipes = accepted.and_then(|stream| Ok((stream.try_clone()?, stream)));
-        let (reader, writer) = match pipes {
+        let pipes = accepted.and_then(|stream| Ok((stream.try_clone()?, stream.try_clone()?, stream)));
+        let (reader, writer, stream) = match pipes {
             Ok(pipes) => pipes,
             Err(error) => {
                 eprintln!("weir worker: {from}: no session: {}", weir_terminal::output::causes(&error));
@@ -121,6 +121,8 @@ impl Host {
         };
         let turn = if self.is_busy.swap(true, Ordering::AcqRel) { Turn::Busy } else { Turn::Free };
         let why = session(reader, writer, &self.limits, turn);
+        // The thread that reads holds the connection open until then; where it has ended, so much the better.
+        let _ = stream.shutdown(std::net::Shutdown::Both);
         if turn == Turn::Free {
             self.is_busy.store(false, Ordering::Release);
         }
