@@ -14,6 +14,7 @@ use crate::counts::tally::{Handshakes, Tally};
 use crate::counts::traced::SlowTrace;
 use crate::options::settings::{Io, Options};
 use crate::reach::protocol::Protocol;
+use crate::report::generator::Generator;
 use crate::report::health::Health;
 use crate::report::workers::WorkerReport;
 use crate::requests::{Request, Statuses, Url};
@@ -130,23 +131,6 @@ pub struct LoadReport {
     /// How evenly the clients were served; `None` where the generator rather than the server decides it: in an open loop, or
     /// with several hosts, unless the connections come from several source addresses.
     pub fairness: Option<Fairness>,
-}
-
-/// How the generator itself fared.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Generator {
-    /// Share of the time that its busiest thread ran, 0 to 1.
-    pub cpu_share: f64,
-    /// Share of the time that this thread could have run but waited for the CPU, 0 to 1.
-    pub runnable_share: f64,
-    /// CPU time of all threads, in nanoseconds.
-    pub cpu_ns: u64,
-    /// Arrivals that were taken up more than 1 ms after their time.
-    pub late: u64,
-    /// Whether the generator rather than the server may have set the figures.
-    pub bottleneck: bool,
-    /// How bytes came and went: [`Io::Uring`] if they did so on any connection, else [`Io::Epoll`].
-    pub io: Io,
 }
 
 /// What is said where the server answers that it wants TLS.

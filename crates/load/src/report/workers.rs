@@ -2,7 +2,7 @@
 
 use crate::counts::histogram::Histogram;
 use crate::counts::slowest::Slowest;
-use crate::report::load::Generator;
+use crate::report::generator::Generator;
 use std::time::Duration;
 
 /// What one worker of a run did.
