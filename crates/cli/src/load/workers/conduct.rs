@@ -17,6 +17,8 @@ use weir_load::{Control, LoadReport, Options};
 
 /// Messages of all workers that wait to be taken in.
 const HEARD_MAX: usize = 4096;
+/// Messages that are taken in before the clock is looked at again.
+const HEARD_AT_ONCE: u32 = 32;
 /// Messages to a worker that wait to be written: all pieces of files, and what follows.
 const UNSENT_MAX: usize = 1024;
 /// How often it is looked at the clock and the user's wish.
@@ -119,12 +121,15 @@ fn step(
             None
         }
     };
+    // What must be said does not wait until there is nothing more to hear.
+    let mut room = HEARD_AT_ONCE;
     while let Some((number, of_worker)) = heard {
         match of_worker {
             Heard::Message { message, at_ns } => orchestrator.take(number, *message, at_ns, control),
             Heard::Gone(why) => orchestrator.gone(number, why, now_ns(), control),
         }
-        heard = told.try_recv().ok();
+        room -= 1;
+        heard = if room > 0 { told.try_recv().ok() } else { None };
     }
     if control.is_stopped() {
         orchestrator.stop(now_ns());
