@@ -97,6 +97,7 @@ enum Command {
     Explain(Box<explain::Args>),
     Advise(Box<advise::Args>),
     Load(Box<load::Args>),
+    Worker(load::WorkerArgs),
     Plan(Box<plan::Args>),
     Predict(Box<predict::Args>),
     WhatIf(Box<predict::WhatIfArgs>),
@@ -160,6 +161,7 @@ fn main() -> ExitCode {
     };
     exit_code(match command {
         Command::Load(args) => load::run(*args),
+        Command::Worker(args) => load::run_worker(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Predict(args) => predict::run(&args),
         Command::WhatIf(args) => predict::run_what_if(&args),

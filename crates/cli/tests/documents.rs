@@ -534,6 +534,7 @@ pages_run! {
     load_through_runs: "docs/how-to/load-through.md",
     from_a_script_runs: "docs/how-to/from-a-script.md",
     load_many_urls_runs: "docs/how-to/load-many-urls.md",
+    load_from_many_hosts_runs: "docs/how-to/load-from-many-hosts.md",
     slow_clients_run: "docs/how-to/slow-clients.md",
     realistic_workloads_runs: "docs/how-to/realistic-workloads.md",
     plan_capacity_runs: "docs/how-to/plan-capacity.md",

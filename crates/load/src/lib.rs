@@ -12,6 +12,7 @@
 #![doc = include_str!("../doc/guide.md")]
 #![warn(missing_docs)]
 
+mod carried;
 mod checks;
 mod connect;
 mod counts;
@@ -43,8 +44,10 @@ pub mod streamed;
 // As http2.
 #[doc(hidden)]
 pub mod websocket;
+pub mod workers;
 pub mod workload;
 
+pub use carried::CarriedError;
 pub use checks::{BODY_KEPT_MAX, CHECKS_MAX, Check, CheckError};
 pub use counts::{
     Calls, CheckReport, Counts, Fairness, Handshakes, Histogram, Http3Counts, MixReport, Packed, Point, Reason, Remark,
@@ -59,7 +62,7 @@ pub use http1::response;
 pub use observe::{Observer, Secured};
 pub use options::{AnswerRule, Control, Io, Options, WebSocket};
 pub use reach::{Protocol, Reach, Sockets, Trust};
-pub use report::{Generator, LoadReport};
+pub use report::{Clock, Fate, Generator, LoadReport, WorkerReport, WorkerShare};
 // As http2.
 #[doc(hidden)]
 pub use requests::cookies;

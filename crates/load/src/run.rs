@@ -10,6 +10,7 @@ use crate::options::control::Control;
 use crate::options::settings::Options;
 use crate::plan::run_plan::{Host, Plan, Share, shares};
 use crate::report::health::{Health, Probe};
+use crate::schedule::arrivals::Part;
 use crate::websocket::Opening;
 use crate::{LoadError, LoadReport, Statuses};
 use crate::{http1, http2, http3, websocket};
@@ -28,10 +29,44 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
     }
     let plan = Plan::new(&options)?;
     let spoken = Spoken::new(&options, &plan)?;
-    let start_ns = monotonic_ns() + LEAD_NS;
-    let cpu = options.cpu;
+    let start = Start { at_ns: monotonic_ns() + LEAD_NS, worker: Part::WHOLE };
+    let made = make(&mut options, (&plan, &spoken), control, start)?;
+    let series = locked(&control.series).clone();
+    Ok(reported(&options, &[made], series))
+}
+
+/// When a run begins, and which part of it is made here.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Start {
+    /// CLOCK_MONOTONIC.
+    pub(crate) at_ns: u64,
+    pub(crate) worker: Part,
+}
+
+/// What one process made of a run; times count from its start.
+#[derive(Debug)]
+pub struct Made {
+    pub(crate) tally: Tally,
+    pub(crate) health: Vec<Health>,
+    /// When the last loop was over, and when that was known.
+    pub(crate) stopped_ns: u64,
+    pub(crate) known_ns: u64,
+    /// Whether the user wanted an end.
+    pub(crate) is_stopped: bool,
+    /// Addresses that no connection went to, in words.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// Makes a run, or this process's part of it.
+pub(crate) fn make(
+    options: &mut Options,
+    (plan, spoken): (&Plan, &Spoken),
+    control: &Control,
+    start: Start,
+) -> Result<Made, LoadError> {
+    let (start_ns, cpu) = (start.at_ns, options.cpu);
     let (slices, collector) = slices::channel(options.sampling, options.threads, start_ns);
-    let shares = shares(&mut options, start_ns, slices);
+    let shares = shares(options, start_ns, start.worker, slices);
     tracing::info!(
         hosts = plan.hosts.len(),
         threads = shares.len(),
@@ -40,7 +75,7 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
     );
     *locked(&control.series) = Series::new(options.sampling);
     let results: Vec<Result<(Tally, Health, u64), LoadError>> = std::thread::scope(|scope| {
-        let run = Run { plan: &plan, spoken: &spoken, control, cpu, start_ns };
+        let run = Run { plan, spoken, control, cpu, start_ns };
         let threads: Vec<_> = shares
             .into_iter()
             .map(|share| {
@@ -56,7 +91,7 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
                 std::thread::Builder::new().name(name).spawn_scoped(scope, work)
             })
             .collect();
-        collector.collect(&control.series);
+        collector.collect(|slice| control.collect(slice));
         threads
             .into_iter()
             .map(|thread| {
@@ -66,35 +101,64 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
             .collect()
     });
     tracing::info!(is_stopped = control.is_stopped(), "all loops have ended");
-    let series = locked(&control.series).clone();
-    let mut whole = Tally { latency: series.whole().clone(), ..Tally::new(options.expected.clone()) };
-    let mut health = Vec::new();
-    let mut stopped_ns = 0;
+    let latency = locked(&control.series).whole().clone();
+    let mut tally = Tally { latency, ..Tally::new(options.expected.clone()) };
+    let (mut health, mut stopped_ns) = (Vec::new(), 0);
     for result in results {
-        let (tally, own, end_ns) = result?;
-        whole.merge(&tally);
+        let (of_loop, own, end_ns) = result?;
+        tally.merge(&of_loop);
         health.push(own);
         stopped_ns = stopped_ns.max(end_ns);
     }
+    let since_start = |time_ns: u64| time_ns.saturating_sub(start_ns);
+    tally.last_done_ns = since_start(tally.last_done_ns);
+    tally.over_ns = since_start(tally.over_ns);
+    Ok(Made {
+        tally,
+        health,
+        stopped_ns: since_start(stopped_ns),
+        known_ns: since_start(monotonic_ns()),
+        is_stopped: control.is_stopped(),
+        left_out: plan.hosts.iter().flat_map(Host::left_out).collect(),
+    })
+}
+
+/// The report of a run whose parts were made by one process or several.
+pub(crate) fn reported(options: &Options, parts: &[Made], series: Series) -> LoadReport {
+    let mut whole = Tally::new(options.expected.clone());
+    let mut health = Vec::new();
+    let (mut stopped_ns, mut known_ns, mut is_stopped) = (0, 0, false);
+    for part in parts {
+        whole.merge(&part.tally);
+        health.extend_from_slice(&part.health);
+        stopped_ns = stopped_ns.max(part.stopped_ns);
+        known_ns = known_ns.max(part.known_ns);
+        is_stopped |= part.is_stopped;
+    }
     let (interrupted, end_ns) = match options.stop.time() {
         Some(time) => {
-            let planned = start_ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+            let planned = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
             let cut = stopped_ns < planned || whole.abandoned > 0;
-            let interrupted = control.is_stopped() && cut;
+            let interrupted = is_stopped && cut;
             // Where the requests were all made before, the last of them ended the run.
-            let by_requests = options.stop.requests().is_some() && !interrupted && monotonic_ns() < planned;
+            let by_requests = options.stop.requests().is_some() && !interrupted && known_ns < planned;
             (interrupted, if by_requests { whole.last_done_ns } else { stopped_ns.min(planned) })
         }
-        None => (control.is_stopped(), stopped_ns.min(monotonic_ns())),
+        None => (is_stopped, stopped_ns.min(known_ns)),
     };
-    let mut report = LoadReport::new(&options, whole, &health, start_ns, end_ns, interrupted);
+    let mut report = LoadReport::new(options, whole, &health, 0, end_ns, interrupted);
     report.series = series;
-    report.warnings.extend(plan.hosts.iter().flat_map(Host::left_out));
-    Ok(report)
+    for words in parts.iter().flat_map(|part| &part.left_out) {
+        if !report.warnings.contains(words) {
+            report.warnings.push(words.clone());
+        }
+    }
+    report
 }
 
 /// What goes out over the version of HTTP that is spoken.
-enum Spoken {
+#[derive(Debug)]
+pub(crate) enum Spoken {
     Http1,
     Http2(http2::Wire),
     Http3(Box<http3::Wire>),
@@ -102,7 +166,7 @@ enum Spoken {
 }
 
 impl Spoken {
-    fn new(options: &Options, plan: &Plan) -> Result<Self, LoadError> {
+    pub(crate) fn new(options: &Options, plan: &Plan) -> Result<Self, LoadError> {
         if let Some(opening) = Opening::new(options)? {
             return Ok(Self::WebSocket(opening));
         }

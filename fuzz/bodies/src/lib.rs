@@ -20,6 +20,7 @@ mod isapi;
 mod keeper;
 mod load;
 mod load_streams;
+mod load_workers;
 mod moved_sessions;
 mod objects;
 mod plan;
@@ -59,6 +60,7 @@ pub use load::{
     access_log, flash_crowd, load_gate, load_http3, nul_list, rate_profile, session_list, set_cookie, url_list,
 };
 pub use load_streams::{load_events, load_websocket};
+pub use load_workers::load_workers;
 pub use moved_sessions::moved_session;
 pub use objects::objects_table;
 pub use plan::{plan_policy, planned_log};

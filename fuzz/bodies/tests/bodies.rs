@@ -79,7 +79,7 @@ bodies! {
     arm_memory agent_lines arm_directives certificate_name certificate_staple certificate_validity acme_message server_http2 server_http3
     weir_configuration adapt_policy adapt_readings planned_log plan_policy sound_frames handed_on cgi_response
     fastcgi_response client_address proxy_protocol upstream_response upstream_http2 cache_control isapi_variables
-    scripts_fastcgi scripts_marks scripts_remote moved_session keeper_messages directory_manifest
+    scripts_fastcgi scripts_marks scripts_remote moved_session load_workers keeper_messages directory_manifest
     relayed_response cluster_message cluster_join cluster_certificate cluster_gossip cluster_names cluster_events
     sent_run line_forms trace_chrome_json trace_ctf trace_jfr trace_lines trace_otlp trace_perfetto
     scripts_requests scripts_status scripts_correlator isapi_head

@@ -7,6 +7,7 @@ use super::judge::JudgeArgs;
 use super::load_args::LoadArgs;
 use super::outputs::OutputArgs;
 use super::websocket::MessageArgs;
+use super::workers::WorkersArgs;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -87,6 +88,8 @@ Examples:
       fail if it is surely worse than an earlier --json report
   weir load --find-max --slo 'p99<50ms' http://localhost:8080/
       the highest rate that holds the objective
+  weir load --workers host1,host2,local:2 -c 400 --rate 20000 URL
+      one run by three hosts (by ssh, and 2 processes here): one start, one report
   weir load --compare './server old.conf' './server new.conf' -d 1m URL
       which of two servers is cheaper, by turns; more in weir compare
 
@@ -100,8 +103,8 @@ which is as each --check asks. Latencies and percentiles are of successes; those
 of other responses and of failed requests stand apart. Checks look at the first
 1 MiB of a body, as it came; nothing looks at it without them.
 
-Exit status: 0 if any request succeeded, 1 if none did or the server cannot be
-reached, 2 for wrong usage, 3 if the run missed an objective of --slo or failed
+Exit status: 0 if any request succeeded, 1 if none did, the server cannot be
+reached or a worker was lost, 2 for wrong usage, 3 if the run missed an objective of --slo or failed
 a --check; the first line says which.";
 
 /// Load a web server over HTTP/1.1, HTTP/2, HTTP/3 or WebSockets and report what its users feel.
@@ -136,6 +139,8 @@ pub(crate) struct Args {
     pub(super) baseline: BaselineArgs,
     #[command(flatten)]
     pub(super) gate: GateArgs,
+    #[command(flatten)]
+    pub(super) workers: WorkersArgs,
     /// Report as JSON (times in nanoseconds)
     #[arg(long)]
     pub(super) json: bool,

@@ -1,5 +1,6 @@
 //! What is asked, and when, beyond one request at one rate: the options for it.
 
+use super::files::Files;
 use super::replayed;
 use super::usage::Usage;
 use anyhow::{Context, anyhow};
@@ -101,19 +102,25 @@ impl Asked {
     }
 
     /// Adds what these options mean to `options`, whose other fields are set; `base` is the URL that was given, if any.
-    pub(super) fn apply(&self, options: &mut Options, base: Option<&Url>, seed: u64) -> Result<(), Usage> {
+    pub(super) fn apply(
+        &self,
+        options: &mut Options,
+        base: Option<&Url>,
+        seed: u64,
+        files: &Files,
+    ) -> Result<(), Usage> {
         if self.http1_0 {
             options.request.version = Version::Http10;
             options.keep_alive = self.keepalive;
         }
-        options.request.headers.extend(self.credentials()?);
+        options.request.headers.extend(self.credentials(files)?);
         options.requests.cookies = cookies(&self.cookie)?;
         options.requests.cookie_jar = self.cookie_jar;
         options.requests.traces = self.traceparent.then_some(seed);
         if let Some(file) = &self.urls {
             let name = file.display();
-            let text = read_lines(file, FILE_BYTES_MAX).with_context(|| format!("--urls: cannot read {name}"))?;
-            let beside = |body: &str| std::fs::read(file.parent().unwrap_or(Path::new("")).join(body));
+            let text = lines(files, file).with_context(|| format!("--urls: cannot read {name}"))?;
+            let beside = |body: &str| files.read(&file.parent().unwrap_or(Path::new("")).join(body));
             let (list, weighted) = parse_url_list(&text, base, &options.request, beside)
                 .map_err(|error| anyhow!(error).context(format!("--urls {name}")))?;
             options.url = list[0].url.clone();
@@ -122,7 +129,7 @@ impl Asked {
         }
         if let Some(file) = &self.sessions {
             let name = file.display();
-            let text = read_lines(file, FILE_BYTES_MAX).with_context(|| format!("--sessions: cannot read {name}"))?;
+            let text = lines(files, file).with_context(|| format!("--sessions: cannot read {name}"))?;
             let (requests, list) = parse_sessions(&text, base, &options.request, self.think.unwrap_or_default())
                 .map_err(|error| anyhow!(error).context(format!("--sessions {name}")))?;
             options.url = requests[0].url.clone();
@@ -133,7 +140,13 @@ impl Asked {
     }
 
     /// Sets the schedule, where these options say one, and the end that it has by itself, unless the user set another.
-    pub(super) fn schedule(&self, options: &mut Options, base: Option<&Url>, how: When) -> Result<(), Usage> {
+    pub(super) fn schedule(
+        &self,
+        options: &mut Options,
+        base: Option<&Url>,
+        how: When,
+        files: &Files,
+    ) -> Result<(), Usage> {
         if let Some((option, text)) = [("--steps", &self.steps), ("--ramp", &self.ramp)]
             .iter()
             .find_map(|(name, text)| Some((name, text.as_ref()?)))
@@ -162,7 +175,7 @@ impl Asked {
                 every: weir_terminal::units::duration(every).map_err(|_| form())?,
             };
         } else if let Some(file) = &self.replay {
-            self.replay(options, base, file, how.has_end)?;
+            self.replay(options, base, (file, files), how.has_end)?;
         } else if how.poisson && options.schedule == Schedule::Closed {
             return Err(anyhow!("--poisson: needs a rate; give --rate, --steps or --ramp").into());
         }
@@ -170,7 +183,13 @@ impl Asked {
     }
 
     /// Asks what a log says at its times.
-    fn replay(&self, options: &mut Options, base: Option<&Url>, file: &Path, has_end: bool) -> Result<(), Usage> {
+    fn replay(
+        &self,
+        options: &mut Options,
+        base: Option<&Url>,
+        (file, files): (&Path, &Files),
+        has_end: bool,
+    ) -> Result<(), Usage> {
         let name = file.display();
         let speed = self.speed.unwrap_or(1.0);
         if !(speed > 0.0 && speed <= 1e6) {
@@ -178,7 +197,8 @@ impl Asked {
         }
         let base =
             base.with_context(|| format!("--replay: say which server is asked: weir load --replay {name} URL"))?;
-        let log = std::fs::File::open(file).with_context(|| format!("--replay: cannot read {name}"))?;
+        let place = files.place(file).with_context(|| format!("--replay: cannot read {name}"))?;
+        let log = std::fs::File::open(place).with_context(|| format!("--replay: cannot read {name}"))?;
         let log = AccessLog::read(log).with_context(|| format!("--replay: cannot read {name}"))?;
         let why = replayed::left_out(&log);
         if log.order.is_empty() {
@@ -212,15 +232,17 @@ impl Asked {
     }
 
     /// The header of authentication, if any.
-    fn credentials(&self) -> Result<Option<(String, String)>, Usage> {
+    fn credentials(&self, files: &Files) -> Result<Option<(String, String)>, Usage> {
         if let Some(user) = &self.user {
             let (name, password) = user.split_once(':').context("--user: write NAME:PASSWORD")?;
             return Ok(Some(Request::basic(name, password).map_err(|error| anyhow!("--user: {error}"))?));
         }
         let Some(bearer) = &self.bearer else { return Ok(None) };
         let token = match bearer.strip_prefix('@') {
-            Some(file) => text_file::read(Path::new(file), TOKEN_BYTES_MAX)
-                .with_context(|| format!("--bearer: cannot read the token from {file}"))?,
+            Some(file) => {
+                let why = || format!("--bearer: cannot read the token from {file}");
+                text_file::read(&files.place(Path::new(file)).with_context(why)?, TOKEN_BYTES_MAX).with_context(why)?
+            }
             None => bearer.clone(),
         };
         let token = token.trim();
@@ -233,6 +255,11 @@ impl Asked {
         }
         Ok(Some(("Authorization".to_owned(), format!("Bearer {token}"))))
     }
+}
+
+/// The text of a file, line by line.
+fn lines(files: &Files, file: &Path) -> anyhow::Result<String> {
+    Ok(read_lines(&files.place(file)?, FILE_BYTES_MAX)?)
 }
 
 /// What the other options say of the time.

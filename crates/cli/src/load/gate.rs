@@ -4,6 +4,7 @@ use super::baseline::Baseline;
 use super::finding::{Finding, Kind, Outcome};
 use super::judge::JudgeArgs;
 use super::slo::{Figures, Judgement, Slo};
+use super::workers::lost_of;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use weir_load::{CheckReport, LoadReport};
@@ -49,6 +50,8 @@ impl Gate {
             ExitCode::FAILURE
         } else if self.missed().next().is_some() {
             ExitCode::from(MISSED)
+        } else if lost_of(report).is_some() {
+            ExitCode::FAILURE
         } else {
             ExitCode::SUCCESS
         }
@@ -66,7 +69,7 @@ impl Gate {
             "objectives": objectives,
             "checks": checks,
             "compared": compared,
-            "passed": report.successes > 0 && reasons.is_empty(),
+            "passed": report.successes > 0 && reasons.is_empty() && lost_of(report).is_none(),
             "missed": reasons,
         })
     }

@@ -4,6 +4,7 @@ use super::finding::{Finding, Outcome};
 use super::gate::Gate;
 use super::heading::Heading;
 use super::outputs::{check_file, written};
+use super::workers::lost_of;
 use std::path::PathBuf;
 use weir_load::{LoadError, LoadReport};
 use weir_measure::summary::Summary;
@@ -59,15 +60,16 @@ impl GateArgs {
     }
 }
 
-/// Whether anything succeeded, in words if not.
-fn nothing_succeeded(report: &LoadReport) -> Option<String> {
-    (report.successes == 0).then(|| format!("no request succeeded of {}", count(report.ended())))
+/// Why the run fails before it is judged: nothing succeeded, or a worker was lost.
+fn failed_as_a_whole(report: &LoadReport) -> Option<String> {
+    let nothing = (report.successes == 0).then(|| format!("no request succeeded of {}", count(report.ended())));
+    nothing.or_else(|| lost_of(report))
 }
 
 /// A test case for each finding, behind one that something succeeded at all.
 fn junit(report: &LoadReport, heading: &Heading, gate: &Gate) -> String {
     let test = |name: String, state| Test { class: heading.url.clone(), name, state };
-    let succeeded = match nothing_succeeded(report) {
+    let succeeded = match failed_as_a_whole(report) {
         Some(words) => State::Failed(words),
         None => State::Passed(format!("{} of {} requests", count(report.successes), count(report.ended()))),
     };
@@ -89,7 +91,7 @@ fn junit(report: &LoadReport, heading: &Heading, gate: &Gate) -> String {
 /// An error for each finding that was missed, a warning for each of the report's; what went well is one notice.
 fn annotations(report: &LoadReport, heading: &Heading, gate: &Gate) -> Vec<String> {
     let title = |name: &str| format!("weir load: {name}");
-    let mut lines: Vec<String> = nothing_succeeded(report)
+    let mut lines: Vec<String> = failed_as_a_whole(report)
         .into_iter()
         .map(|words| annotation(Level::Error, &title(&heading.url), &words))
         .chain(gate.missed().map(|finding| annotation(Level::Error, &title(&finding.name), &finding.line())))
@@ -113,7 +115,7 @@ fn summary(report: &LoadReport) -> String {
 
 /// The verdict, the table of findings, and what the run came to.
 fn markdown(report: &LoadReport, heading: &Heading, gate: &Gate) -> String {
-    let verdict = match (nothing_succeeded(report), gate.reason()) {
+    let verdict = match (failed_as_a_whole(report), gate.reason()) {
         (Some(words), _) => format!("**Failed:** {}", cell(&words)),
         (None, Some(reason)) => format!("**Failed:** {}", cell(&reason)),
         (None, None) => "**Passed.**".to_owned(),

@@ -22,7 +22,8 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading, gate: Value) -> Va
             "streamed": report.streams.as_ref().map(super::streams::as_json),
             "mix": report.mix.as_ref().map(mix),
             "fairness": report.fairness.map(fairness),
-            "slow_traces": report.slow_traces.as_ref().map(|traces| traces.iter().map(trace).collect::<Vec<_>>()),
+            "slow_traces": report.slow_traces.as_ref().map(|traces| traces.iter().map(|one| trace(one, report)).collect::<Vec<_>>()),
+            "workers": super::workers::as_json(report),
             "series": series(&report.series),
             "warnings": report.warnings,
         }),
@@ -205,12 +206,13 @@ fn mix(mix: &MixReport) -> Value {
 }
 
 /// One of the slowest requests by its trace.
-fn trace(trace: &weir_load::SlowTrace) -> Value {
+fn trace(trace: &weir_load::SlowTrace, report: &LoadReport) -> Value {
     json!({
         "trace_id": trace.trace_id,
         "latency_ns": trace.latency_ns,
         "status": trace.status,
         "request": trace.request,
+        "worker": report.workers.get(trace.worker as usize).map(|worker| &worker.name),
     })
 }
 

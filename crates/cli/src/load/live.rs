@@ -45,14 +45,23 @@ pub(crate) struct Watch {
 
 /// Runs a load, shows how far it is, and passes on the user's wish to end it.
 pub(crate) fn watched(options: Options, stop: &Stop, watch: &Watch) -> Result<LoadReport, LoadError> {
+    watching(options.stop, stop, watch, |control| weir_load::run(options, control))
+}
+
+/// The same of a load that `load` makes, and that ends as `planned`.
+pub(super) fn watching<E: From<LoadError> + Send>(
+    planned: StopRule,
+    stop: &Stop,
+    watch: &Watch,
+    load: impl FnOnce(&Control) -> Result<LoadReport, E> + Send,
+) -> Result<LoadReport, E> {
     let control = Control::default();
-    let planned = options.stop;
     let terminal = !watch.quiet && std::io::stderr().is_terminal();
     std::thread::scope(|scope| {
         let (done, over) = channel();
         let control = &control;
         let load = scope.spawn(move || {
-            let report = weir_load::run(options, control);
+            let report = load(control);
             // It fails only where the receiver is gone, and then this thread's report is no longer wanted.
             let _ = done.send(());
             report
@@ -85,7 +94,7 @@ pub(crate) fn watched(options: Options, stop: &Stop, watch: &Watch) -> Result<Lo
             }
         }
         drop(pane);
-        load.join().unwrap_or(Err(LoadError::Panicked))
+        load.join().unwrap_or(Err(LoadError::Panicked.into()))
     })
 }
 

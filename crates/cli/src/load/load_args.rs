@@ -1,5 +1,6 @@
 //! The options of a load.
 
+use super::files::Files;
 use super::reach::{OF_REACHING, ReachArgs};
 use super::slow::{OF_SLOW, SlowArgs};
 use super::streaming::{OF_STREAMING, StreamArgs};
@@ -7,7 +8,7 @@ use super::usage::Usage;
 use super::{asked, protocol, workload};
 use anyhow::Context;
 use clap::parser::ValueSource;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_load::{Io, Options, Request, Schedule, StopRule, Trust, Url};
 use weir_terminal::units::duration;
@@ -170,6 +171,11 @@ impl LoadArgs {
 
     /// The options that these arguments mean for a URL; none is needed where they name their URLs themselves.
     pub(crate) fn options(&self, url: Option<&str>) -> Result<Options, Usage> {
+        self.options_of(url, &Files::Here)
+    }
+
+    /// The same, whose files are where `files` says.
+    pub(super) fn options_of(&self, url: Option<&str>, files: &Files) -> Result<Options, Usage> {
         let base = self.asked.base(url)?;
         // Where there is none, the first of the list takes this one's place.
         let mut options = Options::new(base.clone().map_or_else(|| Url::parse("http://localhost/"), Ok)?);
@@ -195,10 +201,12 @@ impl LoadArgs {
         };
         options.trust = match &self.ca {
             _ if self.insecure => Trust::Anything,
-            Some(file) => Trust::File(file.clone()),
+            Some(file) => {
+                Trust::File(files.place(file).with_context(|| format!("--ca: cannot read {}", file.display()))?)
+            }
             None => Trust::System,
         };
-        options.reach = self.reach.reach();
+        options.reach = self.reach.reach(files)?;
         options.slow = self.slow.slow(self.seed);
         options.streaming = self.streaming.streaming();
         options.request = Request {
@@ -207,17 +215,17 @@ impl LoadArgs {
             body: match self.body.as_deref() {
                 None => Vec::new(),
                 Some(text) => match text.strip_prefix('@') {
-                    Some(file) => std::fs::read(file).with_context(|| format!("--body: cannot read {file}"))?,
+                    Some(file) => files.read(Path::new(file)).with_context(|| format!("--body: cannot read {file}"))?,
                     None => text.as_bytes().to_vec(),
                 },
             },
             ..Request::default()
         };
-        self.asked.apply(&mut options, base.as_ref(), self.seed)?;
+        self.asked.apply(&mut options, base.as_ref(), self.seed, files)?;
         self.workload.apply(&mut options, base.as_ref(), self.seed)?;
         let has_end = self.requests.is_some() || self.duration.is_some();
         let when = asked::When { poisson: self.poisson, seed: self.seed, has_end };
-        self.asked.schedule(&mut options, base.as_ref(), when)?;
+        self.asked.schedule(&mut options, base.as_ref(), when, files)?;
         self.workload.schedule(&mut options, when, self.given())?;
         options.check()?;
         Ok(options)

@@ -89,7 +89,12 @@ fn percentiles(name: &str, times: &Histogram) -> String {
 
 /// The slowest requests by their traces.
 fn traces(report: &LoadReport) -> Vec<String> {
-    report.slow_traces.iter().flatten().map(|trace| super::screen::trace_in_words(trace).trim().to_owned()).collect()
+    report
+        .slow_traces
+        .iter()
+        .flatten()
+        .map(|trace| super::screen::trace_in_words(trace, report).trim().to_owned())
+        .collect()
 }
 
 /// What was asked of the run and what came of it, in words, and whether it was held; `None` where nothing was asked.

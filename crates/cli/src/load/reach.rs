@@ -1,5 +1,7 @@
 //! The options that say how a server is reached.
 
+use super::files::Files;
+use anyhow::Context;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use weir_load::Reach;
@@ -90,11 +92,17 @@ fn tls_version(text: &str) -> anyhow::Result<TlsVersion> {
 
 impl ReachArgs {
     /// What they mean.
-    pub(super) fn reach(&self) -> Reach {
-        Reach {
+    pub(super) fn reach(&self, files: &Files) -> anyhow::Result<Reach> {
+        let place = |option: &str, file: Option<&PathBuf>| match file {
+            None => Ok(None),
+            Some(file) => {
+                files.place(file).map(Some).with_context(|| format!("{option}: cannot read {}", file.display()))
+            }
+        };
+        Ok(Reach {
             tls: Tls {
-                certificate: self.cert.clone(),
-                key: self.key.clone(),
+                certificate: place("--cert", self.cert.as_ref())?,
+                key: place("--key", self.key.as_ref())?,
                 name: self.sni.clone(),
                 send_name: !self.no_sni,
                 resume: self.resume,
@@ -113,7 +121,7 @@ impl ReachArgs {
             resolve: self.resolve.clone(),
             connect_to: self.connect_to.clone(),
             proxy: self.proxy.clone(),
-        }
+        })
     }
 }
 
@@ -150,7 +158,9 @@ mod tests {
 
     fn reach(line: &str) -> Result<Reach, String> {
         let words = std::iter::once("load").chain(line.split(' ').filter(|word| !word.is_empty()));
-        Cli::try_parse_from(words).map(|cli| cli.reach.reach()).map_err(|error| error.to_string())
+        Cli::try_parse_from(words)
+            .map_err(|error| error.to_string())
+            .and_then(|cli| cli.reach.reach(&Files::Here).map_err(|error| error.to_string()))
     }
 
     #[test]

@@ -2,14 +2,16 @@
 
 use super::args::Args;
 use super::baseline::{Baseline, REPORT_FILE};
+use super::files::Files;
 use super::gate::Gate;
 use super::heading::Heading;
 use super::json::as_json;
-use super::live::{Watch, watched};
+use super::live::{Watch, watched, watching};
 use super::prometheus::Exporter;
 use super::stream::Stream;
 use super::usage::Usage;
 use super::whole_file::write_whole;
+use super::workers::{Conducted, conduct};
 use super::{beside, fileset, find_max, json, screen, websocket};
 use anyhow::{Context, anyhow};
 use std::process::ExitCode;
@@ -45,8 +47,8 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
         let url = args.url.as_deref();
         return find_max::run(&args.find_max, &args.judge, &args.load, url, &args.outputs, args.json, args.quiet);
     }
-    let (options, heading, baseline, exporter, stream) = match asked(args) {
-        Ok(made) => made,
+    let Ready { options, heading, baseline, exporter, stream, conducted } = match ready(args) {
+        Ok(ready) => ready,
         Err(Usage(error)) => {
             eprintln!("weir load: {}", weir_terminal::output::causes(&error));
             return Ok(ExitCode::from(2));
@@ -55,9 +57,12 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals()?;
     let title = format!("{}  {}", heading.url, heading.manner);
     let watch = Watch { quiet: args.quiet, verbose: args.verbose, title, exporter, stream };
-    let report = match &args.run {
-        Some(directory) => into_run(options, &Run::create(directory)?, |options| watched(options, &stop, &watch))?,
-        None => watched(options, &stop, &watch)?,
+    let report = match (&args.run, conducted) {
+        (_, Some(conducted)) => watching(options.stop, &stop, &watch, |control| conduct(conducted, options, control))?,
+        (Some(directory), None) => {
+            into_run(options, &Run::create(directory)?, |options| watched(options, &stop, &watch))?
+        }
+        (None, None) => watched(options, &stop, &watch)?,
     };
     let ended = SystemTime::now();
     let gate = Gate::of(&args.judge, &baseline, &report);
@@ -109,13 +114,22 @@ fn print(args: &Args, report: &LoadReport, heading: &Heading, gate: &Gate) -> an
     Ok(())
 }
 
-/// What a load is told by its arguments.
-type Asked = (Options, Heading, Baseline, Option<Exporter>, Option<Stream>);
+/// A load that can begin.
+struct Ready {
+    options: Options,
+    heading: Heading,
+    baseline: Baseline,
+    exporter: Option<Exporter>,
+    stream: Option<Stream>,
+    /// The workers that make it, if it is not this process.
+    conducted: Option<Conducted>,
+}
 
-/// Reads the arguments of a load.
-fn asked(args: &Args) -> Result<Asked, Usage> {
+/// What the arguments mean.
+fn ready(args: &Args) -> Result<Ready, Usage> {
+    let files = if args.workers.wanted() { Files::copied() } else { Files::Here };
     let opening = args.url.as_deref().and_then(websocket::opened_by);
-    let mut options = args.load.options(opening.as_deref().or(args.url.as_deref()))?;
+    let mut options = args.load.options_of(opening.as_deref().or(args.url.as_deref()), &files)?;
     if opening.is_some() {
         args.messages.apply(&mut options)?;
     }
@@ -127,8 +141,13 @@ fn asked(args: &Args) -> Result<Asked, Usage> {
         return Err(anyhow!("--ndjson -: standard output takes one of them; write --ndjson FILE with --json").into());
     }
     args.gate.check()?;
-    let heading = Heading::of(&options);
+    let conducted = Conducted::of(&args.workers, &options, &files)?;
+    let mut heading = Heading::of(&options);
+    if let Some(conducted) = &conducted {
+        let workers = conducted.workers();
+        heading.manner.push_str(&format!(", by {workers} worker{}", if workers == 1 { "" } else { "s" }));
+    }
     let baseline = args.baseline.read(&heading)?;
     let exporter = args.outputs.exporter(&heading.url)?;
-    Ok((options, heading, baseline, exporter, args.outputs.stream()?))
+    Ok(Ready { options, heading, baseline, exporter, stream: args.outputs.stream()?, conducted })
 }

@@ -5,6 +5,7 @@ use super::finding::{Kind, Outcome};
 use super::gate::Gate;
 use super::heading::Heading;
 use super::http3;
+use super::workers::{lost_of, write_workers};
 use std::fmt::Write;
 use std::time::Duration;
 use weir_load::{Histogram, LoadReport};
@@ -66,6 +67,7 @@ pub(super) fn text(report: &LoadReport, heading: &Heading, gate: &Gate, calls: b
         .and_then(|()| write_course(&mut screen, report, heading, colours))
         .and_then(|()| write_times(&mut screen, report, colours))
         .and_then(|()| write_traces(&mut screen, report))
+        .and_then(|()| write_workers(&mut screen, report))
         .and_then(|()| write_generator(&mut screen, report, heading, calls, colours));
     screen
 }
@@ -83,6 +85,9 @@ fn write_head(
     } else {
         if let Some(reason) = gate.reason() {
             writeln!(screen, "{}", colours.bad(&reason))?;
+        }
+        if let Some(lost) = lost_of(report) {
+            writeln!(screen, "{}", colours.bad(&lost))?;
         }
         writeln!(screen, "{}", colours.bold(&heading.url))?;
     }
@@ -244,13 +249,16 @@ fn write_times(screen: &mut String, report: &LoadReport, colours: Colours) -> st
 fn write_traces(screen: &mut String, report: &LoadReport) -> std::fmt::Result {
     let Some(traces) = report.slow_traces.as_ref().filter(|traces| !traces.is_empty()) else { return Ok(()) };
     writeln!(screen, "\n  slowest traces")?;
-    traces.iter().try_for_each(|trace| writeln!(screen, "  {}", trace_in_words(trace)))
+    traces.iter().try_for_each(|trace| writeln!(screen, "  {}", trace_in_words(trace, report)))
 }
 
 /// One of the slowest requests by its trace.
-pub(super) fn trace_in_words(trace: &weir_load::SlowTrace) -> String {
+pub(super) fn trace_in_words(trace: &weir_load::SlowTrace, report: &LoadReport) -> String {
     let latency = nanoseconds(trace.latency_ns as f64);
-    format!("{latency:>9}  {}  {} {}", trace.trace_id, trace.status, trace.request.as_deref().unwrap_or_default())
+    let request = trace.request.as_deref().unwrap_or_default();
+    let by =
+        report.workers.get(trace.worker as usize).map_or_else(String::new, |worker| format!("  by {}", worker.name));
+    format!("{latency:>9}  {}  {} {request}{by}", trace.trace_id, trace.status)
 }
 
 /// How the generator fared, and what is to be known before the figures are believed.

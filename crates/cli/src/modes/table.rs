@@ -59,6 +59,8 @@ const OUTPUT_OF_RUN: &[&str] =
     &["interval", "hgrm", "hdr_log", "ndjson", "prometheus", "prometheus_listen", "prometheus_push"];
 /// What a single load is compared with, and what a build reads of it.
 const OF_GATE: &[&str] = &["junit", "markdown", "github", "baseline", "fail_on"];
+/// The hosts that make a load together.
+const OF_WORKERS: &[&str] = &["workers", "worker_cert", "worker_key", "worker_ca", "remote_weir", "ssh_config"];
 /// The server that is recorded.
 const TARGET: &[&str] = &["port", "pid", "comm", "unit", "container", "cgroup"];
 /// A recording that goes on for ever.
@@ -185,7 +187,7 @@ const POISSON_WORDS: &str =
 const RANDOM_WORDS: &str =
     "nothing is drawn at random here; add --poisson, --urls, --sessions, --mix or --patience, or leave it out";
 
-const OF_LOAD: [Mode; 9] = [
+const OF_LOAD: [Mode; 10] = [
     Mode {
         example: "load --make-fileset surge d",
         is_on: |matches| given(matches, "make_fileset"),
@@ -205,6 +207,7 @@ const OF_LOAD: [Mode; 9] = [
             OUTPUT_OF_RUN,
             MIX,
             CROWD,
+            OF_WORKERS,
         ],
         words: "says how to load, and --make-fileset loads nothing; leave it out",
     },
@@ -217,6 +220,7 @@ const OF_LOAD: [Mode; 9] = [
             &["run", "verbose"],
             OUTPUT_OF_RUN,
             OF_GATE,
+            OF_WORKERS,
         ],
         words: "a search (--find-max) sets its rates and trials itself and shows no single run; leave it out",
     },
@@ -239,6 +243,7 @@ const OF_LOAD: [Mode; 9] = [
             MIX,
             CROWD,
             FILE_SET,
+            OF_WORKERS,
         ],
         words: "a comparison (--compare) has its own load; leave it out, or write it into weir compare --load",
     },
@@ -256,6 +261,12 @@ const OF_LOAD: [Mode; 9] = [
             FILE_SET,
         ],
         words: "messages over WebSockets (ws://) have no such thing here; leave it out",
+    },
+    Mode {
+        example: "load --workers local:2 http://h/",
+        is_on: |matches| given(matches, "workers"),
+        idle: &[&["run", "cpu", "source", "unix"], STREAM, MESSAGES, CROWD],
+        words: "it is of one generator on one host, and workers (--workers) share what can be split; leave it out",
     },
     Mode { example: "load http://h/", is_on: is_no_websocket, idle: &[MESSAGES], words: NO_WEBSOCKET_WORDS },
     Mode { example: "load http://h/", is_on: is_plain, idle: &[TLS], words: PLAIN_WORDS },
@@ -445,8 +456,14 @@ pub(super) const COMMANDS: &[Usage] = &[
             MIX,
             CROWD,
             FILE_SET,
+            OF_WORKERS,
         ],
         modes: &OF_LOAD,
+    },
+    Usage {
+        path: &["worker"],
+        options: &[&["listen", "stdio", "cert", "key", "ca", "most_rate", "most_connections", "allow_target"]],
+        modes: &[],
     },
     Usage {
         path: &["plan"],

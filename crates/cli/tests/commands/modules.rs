@@ -40,6 +40,7 @@ const ROOMS: &[&str] = &[
 /// The rooms of the load generator: each may import those before it.
 const ROOMS_OF_LOAD: &[&str] = &[
     "error",
+    "carried",
     "heads",
     "requests",
     "checks",
@@ -63,6 +64,7 @@ const ROOMS_OF_LOAD: &[&str] = &[
     "report",
     "run",
     "samples",
+    "workers",
 ];
 
 /// What a file names of its own crate.

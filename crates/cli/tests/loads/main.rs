@@ -13,6 +13,7 @@ mod load_outputs;
 mod load_peers;
 mod load_reach;
 mod load_streams;
+mod load_workers;
 mod load_workloads;
 #[path = "../support/mod.rs"]
 mod support;

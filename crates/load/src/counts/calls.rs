@@ -1,5 +1,7 @@
 //! How often a loop asked the kernel for something.
 
+use crate::carried::carried;
+
 /// How often a loop asked the kernel for something.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Calls {
@@ -27,3 +29,5 @@ impl Calls {
         self.other += other.other;
     }
 }
+
+carried!(Calls { wait, receive, send, other });

@@ -1,5 +1,6 @@
 //! What came of the checks of responses.
 
+use crate::carried::carried;
 use crate::checks::Check;
 
 /// What came of a check.
@@ -85,3 +86,6 @@ impl CheckTally {
         checks.iter().zip(&self.checks).map(told).collect()
     }
 }
+
+carried!(CheckTally { checks, unfit, took_ns });
+carried!(Counted { responses, failed, example });

@@ -1,5 +1,7 @@
 //! What each client got: how evenly a server treats those that ask it.
 
+use crate::carried::carried;
+
 /// What the least and the most favoured client got.
 ///
 /// A client is the place of a connection in a closed loop: when its connection is done with, the next one takes its place.
@@ -121,6 +123,9 @@ fn jain(amounts: impl Iterator<Item = u64>) -> f64 {
     });
     if squares == 0.0 { 1.0 } else { sum * sum / (count * squares) }
 }
+
+carried!(Clients { sources, free, served });
+carried!(Served { came, bytes, requests });
 
 #[cfg(test)]
 mod tests {

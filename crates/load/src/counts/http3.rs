@@ -1,5 +1,6 @@
 //! What is counted of HTTP/3 alone.
 
+use crate::carried::carried;
 use crate::counts::remarks::CodeCounts;
 
 /// What one loop counts of HTTP/3; loops' tallies add up.
@@ -37,6 +38,21 @@ pub struct Http3Counts {
     /// Datagrams that the kernel did not take, which QUIC treats as lost.
     pub datagrams_refused: u64,
 }
+
+carried!(Http3Tally { counts, closes });
+carried!(Http3Counts {
+    early_accepted,
+    early_refused,
+    moves,
+    moves_lost,
+    bodies_held,
+    bodies_held_ns,
+    streams_held,
+    streams_held_ns,
+    windows_told,
+    packets_lost,
+    datagrams_refused,
+});
 
 impl Http3Tally {
     /// Adds another loop's.

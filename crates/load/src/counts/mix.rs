@@ -1,5 +1,6 @@
 //! What came of the requests of a mix.
 
+use crate::carried::carried;
 use crate::workload::fileset::FileSet;
 use crate::workload::mix::Mix;
 
@@ -73,3 +74,5 @@ impl MixTally {
         }
     }
 }
+
+carried!(MixTally { answers, successes, wrong_sizes, came });

@@ -1,11 +1,14 @@
 //! A histogram in few bytes: what is kept of each interval of a run.
 
+use crate::carried::{COUNT_MAX, Carried, CarriedError, Reader, put_number as write_number};
 use crate::counts::histogram::Histogram;
 
 /// log2 of the values that the first bucket of a histogram tells apart; 2^11 is what three digits need.
 const SUB_BUCKET_BITS: u32 = 11;
 /// Buckets of equal width in each further doubling.
 const HALF: u64 = 1 << (SUB_BUCKET_BITS - 1);
+/// The last bucket of a histogram up to an hour.
+const LAST_BUCKET: u64 = 33 * HALF - 1;
 
 /// The counts of a histogram from 1 ns to an hour with three digits, as pairs of the distance from the last bucket that
 /// holds something and the count in this one, both in base 128. Nothing is lost: [`Packed::add_to`] gives it all back.
@@ -114,14 +117,6 @@ fn highest_of(bucket: u64) -> u64 {
     ((bucket - doubling * HALF + 1) << doubling) - 1
 }
 
-fn write_number(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
 fn read_number(bytes: &mut &[u8]) -> u64 {
     let (mut number, mut shift) = (0, 0);
     while let Some((byte, rest)) = bytes.split_first() {
@@ -133,6 +128,42 @@ fn read_number(bytes: &mut &[u8]) -> u64 {
         shift += 7;
     }
     number
+}
+
+impl Carried for Packed {
+    fn put(&self, to: &mut Vec<u8>) {
+        write_number(to, self.bytes.len() as u64);
+        to.extend_from_slice(&self.bytes);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, CarriedError> {
+        let length = from.number(from.left() as u64)? as usize;
+        let bytes = from.bytes(length)?;
+        let mut reader = Reader::new(bytes);
+        let (mut bucket, mut total, mut is_first) = (0u64, 0u64, true);
+        while reader.left() > 0 {
+            let distance = reader.number(LAST_BUCKET)?;
+            let count = u64::take(&mut reader)?;
+            bucket += distance;
+            total += count;
+            let ascends = is_first || distance > 0;
+            if !ascends || count == 0 || bucket > LAST_BUCKET || total > COUNT_MAX {
+                return Err(CarriedError::Histogram);
+            }
+            is_first = false;
+        }
+        Ok(Self { bytes: bytes.into(), count: total })
+    }
+}
+
+impl Carried for Histogram {
+    fn put(&self, to: &mut Vec<u8>) {
+        Packed::of(self).put(to);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, CarriedError> {
+        Ok(Packed::take(from)?.histogram())
+    }
 }
 
 #[cfg(test)]
@@ -156,6 +187,7 @@ mod tests {
     #[test]
     fn buckets_are_those_of_the_histogram() {
         let histogram = crate::counts::histogram::histogram();
+        assert_eq!(histogram.distinct_values() as u64, LAST_BUCKET + 1);
         for value in (0..3000).chain((0..41).flat_map(|bits| [(1u64 << bits) - 1, 1 << bits, (1 << bits) + 1])) {
             assert_eq!(highest_of(bucket_of(value)), histogram.highest_equivalent(value), "{value}");
         }
@@ -170,6 +202,21 @@ mod tests {
             let again = packed.histogram();
             prop_assert_eq!(&again, &whole);
             prop_assert_eq!((again.min(), again.max()), (whole.min(), whole.max()));
+        }
+
+        #[test]
+        fn any_bytes_are_a_histogram_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            if let Ok(packed) = Packed::take(&mut Reader::new(&bytes)) {
+                prop_assert_eq!(Packed::of(&packed.histogram()), packed);
+            }
+        }
+
+        #[test]
+        fn a_histogram_comes_as_it_went(values in values()) {
+            let whole = histogram(&values);
+            let mut bytes = Vec::new();
+            whole.put(&mut bytes);
+            prop_assert!(Histogram::take(&mut Reader::new(&bytes)) == Ok(whole));
         }
 
         #[test]

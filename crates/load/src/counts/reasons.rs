@@ -1,5 +1,6 @@
 //! Why requests failed, in words: what an outcome's name alone does not tell.
 
+use crate::carried::{Carried, CarriedError, Reader};
 use weir_wire::client::Outcome;
 
 /// The most different texts that are kept apart; further ones are counted with their outcome only.
@@ -48,6 +49,23 @@ impl Reasons {
     pub(crate) fn sorted(mut self) -> Vec<Reason> {
         self.0.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.words.cmp(&other.words)));
         self.0
+    }
+}
+
+impl Carried for Reasons {
+    fn put(&self, to: &mut Vec<u8>) {
+        let reasons: Vec<_> =
+            self.0.iter().map(|reason| (reason.outcome as u16, (reason.words.clone(), reason.count))).collect();
+        reasons.put(to);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, CarriedError> {
+        let mut reasons = Self::default();
+        for (outcome, (words, count)) in Vec::<(u16, (String, u64))>::take(from)? {
+            let outcome = Outcome::ALL.get(usize::from(outcome)).ok_or(CarriedError::Number)?;
+            reasons.note(*outcome, &words, count);
+        }
+        Ok(reasons)
     }
 }
 

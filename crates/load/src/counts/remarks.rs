@@ -1,5 +1,6 @@
 //! What servers did that is no failure, and is told: oddities that were taken, connections that they ended with a code.
 
+use crate::carried::{Carried, CarriedError, Reader};
 use weir_client::Oddity;
 
 /// The most codes that are told apart: those of RFC 9113 7 and as many others.
@@ -65,4 +66,28 @@ impl CodeCounts {
 fn sorted(mut remarks: Vec<Remark>) -> Vec<Remark> {
     remarks.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.words.cmp(&other.words)));
     remarks
+}
+
+impl Carried for OddityCounts {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.0.put(to);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, CarriedError> {
+        Ok(Self(Carried::take(from)?))
+    }
+}
+
+impl Carried for CodeCounts {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.0.put(to);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, CarriedError> {
+        let mut counts = Self::default();
+        for (code, count) in Vec::<(u32, u64)>::take(from)? {
+            counts.count(code, count);
+        }
+        Ok(counts)
+    }
 }

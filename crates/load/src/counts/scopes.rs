@@ -1,5 +1,6 @@
 //! What came of some of the requests, counted apart from the others.
 
+use crate::carried::{Carried, CarriedError, Reader, carried};
 use crate::counts::durations::Durations;
 use crate::counts::histogram::{Histogram, histogram};
 use crate::requests::Scope;
@@ -138,5 +139,17 @@ impl Counted {
             latency: histogram(),
             first_byte: histogram(),
         }
+    }
+}
+
+carried!(Counted { unexpected, in_time, failures, stopped, dropped, abandoned, latency, first_byte });
+
+impl Carried for ScopeTally {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.0.put(to);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, CarriedError> {
+        Ok(Self(Vec::take(from)?))
     }
 }

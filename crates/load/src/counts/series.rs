@@ -1,6 +1,7 @@
 //! What a run did over time: a point for each interval, and never more points than were agreed.
 
 use crate::LoadError;
+use crate::carried::{COUNT_MAX, carried};
 use crate::counts::histogram::Histogram;
 use crate::counts::packed::Packed;
 use std::time::Duration;
@@ -83,6 +84,13 @@ impl Counts {
     #[must_use]
     pub fn stopped(&self) -> u64 {
         self.errors[Outcome::Stopped as usize]
+    }
+
+    /// Whether each count is one that a run can have.
+    pub(crate) fn are_possible(&self) -> bool {
+        let errors = self.errors.iter().fold(0, |sum: u64, count| sum.saturating_add(*count));
+        let others = [self.requests, self.bytes, self.dropped, self.queued, self.late];
+        errors <= COUNT_MAX && others.into_iter().all(|count| count <= COUNT_MAX)
     }
 
     /// The same operation on each count of two.
@@ -279,6 +287,29 @@ impl Series {
         };
     }
 
+    /// Both together, on one time line: the intervals of both are the same, or become so.
+    pub(crate) fn and(mut self, mut other: Self) -> Self {
+        while self.interval_ns < other.interval_ns {
+            self.merge_neighbours();
+        }
+        while other.interval_ns < self.interval_ns {
+            other.merge_neighbours();
+        }
+        let length = self.points.len().max(other.points.len());
+        let (last, more_last) = (self.connections.max(0) as u64, other.connections.max(0) as u64);
+        self.points.resize_with(length, || Point { connections: last, ..Point::default() });
+        other.points.resize_with(length, || Point { connections: more_last, ..Point::default() });
+        for (point, more) in self.points.iter_mut().zip(&other.points) {
+            let connections = point.connections + more.connections;
+            *point = Point { connections, ..point.and(more) };
+        }
+        // All have the same bounds, so adding cannot fail.
+        self.whole.add(&other.whole).expect("histograms of the same bounds");
+        self.connections += other.connections;
+        self.end_ns = self.end_ns.max(other.end_ns);
+        self
+    }
+
     fn merge_neighbours(&mut self) {
         self.interval_ns = self.interval_ns.saturating_mul(2);
         self.points = self
@@ -291,6 +322,9 @@ impl Series {
             .collect();
     }
 }
+
+carried!(Counts { requests, unexpected, errors, bytes, dropped, queued, late });
+carried!(Strain { cpu_share, runnable_share });
 
 #[cfg(test)]
 mod tests {
@@ -351,6 +385,33 @@ mod tests {
         let requests: Vec<_> = series.points().iter().map(|point| point.counts.requests).collect();
         assert_eq!(requests, [1, 0, 0, 1]);
         assert_eq!(series.points()[1].summary, None);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+        #[test]
+        fn two_series_are_both_together(
+            given in proptest::collection::vec((any::<bool>(), 1..9_000_000_000u64, 1..10_000_000u64), 1..60),
+            points_max in 2..20usize,
+        ) {
+            let (mut one, mut two, mut all) =
+                (Series::new(sampling(points_max)), Series::new(sampling(points_max)), Series::new(sampling(points_max)));
+            for (is_first, end_ns, value) in given {
+                let latency = histogram(&[value]);
+                let slice = slice(end_ns, &latency);
+                all.add(&slice);
+                if is_first { one.add(&slice) } else { two.add(&slice) }
+            }
+            let both = one.and(two);
+            prop_assert_eq!(both.whole(), all.whole());
+            prop_assert_eq!(both.counts(), all.counts());
+            prop_assert_eq!(both.interval(), all.interval());
+            let of = |series: &Series| -> Vec<_> {
+                series.points().iter().map(|point| (point.counts, point.latency.clone(), point.summary)).collect()
+            };
+            prop_assert_eq!(of(&both), of(&all));
+        }
     }
 
     proptest! {

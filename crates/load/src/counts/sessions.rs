@@ -1,5 +1,6 @@
 //! What became of sessions.
 
+use crate::carried::carried;
 use crate::counts::histogram::Histogram;
 use crate::counts::histogram::histogram;
 use std::time::Duration;
@@ -98,3 +99,16 @@ impl SessionTally {
         }
     }
 }
+
+carried!(SessionTally {
+    completed,
+    completed_in_time,
+    unexpected,
+    failed,
+    stopped,
+    unfinished,
+    connections,
+    lifetime,
+    fail_time,
+    answers,
+});

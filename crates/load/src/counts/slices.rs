@@ -147,11 +147,11 @@ pub(crate) fn channel(sampling: Sampling, lanes: u32, start_ns: u64) -> (Vec<Sli
 }
 
 impl Collector {
-    /// Adds slices to the series as they come, until every loop has let go of its end.
-    pub(crate) fn collect(mut self, series: &Mutex<Series>) {
+    /// Gives slices away as they come, until every loop has let go of its end.
+    pub(crate) fn collect(mut self, mut take: impl FnMut(&Slice<'_>)) {
         while let Ok(mut handed) = self.from.recv() {
             let strain = self.strain(handed.lane, handed.end_ns, handed.task);
-            locked(series).add(&Slice {
+            take(&Slice {
                 begin_ns: handed.begin_ns,
                 end_ns: handed.end_ns,
                 counts: handed.counts,

@@ -4,6 +4,7 @@
 //! that about one in sixteen is looked at. What it finds is kept by latency, in ranges of a sixteenth, as only the end
 //! of the run says where the 99th percentile lies.
 
+use crate::carried::{Carried, CarriedError, Reader, carried, put_number};
 use crate::counts::histogram::Histogram;
 
 /// Ranges in each doubling of the latency, as a power of two.
@@ -93,11 +94,11 @@ impl Slowest {
 
 impl Range {
     fn add(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.latency_ns += other.latency_ns;
-        self.late_ns += other.late_ns;
-        self.unread_ns += other.unread_ns;
-        self.unread_known += other.unread_known;
+        self.requests = self.requests.saturating_add(other.requests);
+        self.latency_ns = self.latency_ns.saturating_add(other.latency_ns);
+        self.late_ns = self.late_ns.saturating_add(other.late_ns);
+        self.unread_ns = self.unread_ns.saturating_add(other.unread_ns);
+        self.unread_known = self.unread_known.saturating_add(other.unread_known);
     }
 }
 
@@ -188,6 +189,28 @@ fn range_of(latency_ns: u64) -> usize {
     let doubling = latency_ns.ilog2();
     let part = latency_ns >> (doubling - PARTS_BITS) & (parts - 1);
     ((u64::from(doubling - PARTS_BITS + 1) << PARTS_BITS | part) as usize).min(RANGES - 1)
+}
+
+carried!(SlowTally { from_ns, all, recorded, ranges, tick_ns });
+
+impl Carried for Range {
+    fn put(&self, to: &mut Vec<u8>) {
+        // Sums of times are larger than counts.
+        for number in [self.requests, self.latency_ns, self.late_ns, self.unread_ns, self.unread_known] {
+            put_number(to, number);
+        }
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, CarriedError> {
+        let mut number = || from.number(u64::MAX);
+        Ok(Self {
+            requests: number()?,
+            latency_ns: number()?,
+            late_ns: number()?,
+            unread_ns: number()?,
+            unread_known: number()?,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What one loop counts.
 
+use crate::carried::{COUNT_MAX, Carried, CarriedError, Reader, carried};
 use crate::counts::answered::Answered;
 use crate::counts::calls::Calls;
 use crate::counts::checks::CheckTally;
@@ -313,5 +314,119 @@ impl Tally {
             // All have the same bounds, so adding cannot fail.
             histogram.add(more).expect("histograms of the same bounds");
         }
+    }
+}
+
+carried!(Handshakes { full, resumed });
+
+impl Carried for Tally {
+    // The statuses that count as success are the run's: all workers have the same.
+    fn put(&self, to: &mut Vec<u8>) {
+        self.unexpected.put(to);
+        self.successes_late.put(to);
+        self.unexpected_late.put(to);
+        self.errors.put(to);
+        self.status.put(to);
+        self.bytes.put(to);
+        self.bytes_late.put(to);
+        self.dropped.put(to);
+        self.reconnects.put(to);
+        self.resent.put(to);
+        self.late.put(to);
+        self.queued.put(to);
+        self.abandoned.put(to);
+        self.events_lost.put(to);
+        self.last_done_ns.put(to);
+        self.over_ns.put(to);
+        self.latency.put(to);
+        self.uncorrected.put(to);
+        self.first_byte.put(to);
+        self.unexpected_latency.put(to);
+        self.failure_time.put(to);
+        self.connect.put(to);
+        self.slow.put(to);
+        self.traces.put(to);
+        self.schedule_lag.put(to);
+        self.calls.put(to);
+        self.streams_allowed.put(to);
+        self.through_ring.put(to);
+        self.handshakes.put(to);
+        self.reasons.put(to);
+        self.oddities.put(to);
+        self.wants_tls.put(to);
+        self.goaways.put(to);
+        self.mix.put(to);
+        self.clients.put(to);
+        self.checks.put(to);
+        self.scopes.put(to);
+        self.sessions.put(to);
+        self.http3.put(to);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, CarriedError> {
+        let tally = Self {
+            expected: Statuses::default(),
+            unexpected: Carried::take(from)?,
+            successes_late: Carried::take(from)?,
+            unexpected_late: Carried::take(from)?,
+            errors: Carried::take(from)?,
+            status: Carried::take(from)?,
+            bytes: Carried::take(from)?,
+            bytes_late: Carried::take(from)?,
+            dropped: Carried::take(from)?,
+            reconnects: Carried::take(from)?,
+            resent: Carried::take(from)?,
+            late: Carried::take(from)?,
+            queued: Carried::take(from)?,
+            abandoned: Carried::take(from)?,
+            events_lost: Carried::take(from)?,
+            last_done_ns: Carried::take(from)?,
+            over_ns: Carried::take(from)?,
+            latency: Carried::take(from)?,
+            uncorrected: Carried::take(from)?,
+            first_byte: Carried::take(from)?,
+            unexpected_latency: Carried::take(from)?,
+            failure_time: Carried::take(from)?,
+            connect: Carried::take(from)?,
+            slow: Carried::take(from)?,
+            traces: Carried::take(from)?,
+            schedule_lag: Carried::take(from)?,
+            calls: Carried::take(from)?,
+            streams_allowed: Carried::take(from)?,
+            through_ring: Carried::take(from)?,
+            handshakes: Carried::take(from)?,
+            reasons: Carried::take(from)?,
+            oddities: Carried::take(from)?,
+            wants_tls: Carried::take(from)?,
+            goaways: Carried::take(from)?,
+            mix: Carried::take(from)?,
+            clients: Carried::take(from)?,
+            checks: Carried::take(from)?,
+            scopes: Carried::take(from)?,
+            sessions: Carried::take(from)?,
+            http3: Carried::take(from)?,
+            // Workers make no such loads (`workers::check_split`).
+            streams: None,
+            websocket: None,
+        };
+        tally.contradiction().map_or(Ok(tally), |what| Err(CarriedError::Contradiction { what }))
+    }
+}
+
+impl Tally {
+    /// Counts that cannot be together, if there are any.
+    fn contradiction(&self) -> Option<&'static str> {
+        let sum = |counts: &[u64]| counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count));
+        // Statuses that there are not are no part of the list.
+        if sum(&*self.status) > self.requests() {
+            return Some("there are more statuses than responses");
+        }
+        if sum(&self.errors) > COUNT_MAX {
+            return Some("more requests failed than a run makes");
+        }
+        if self.successes_late > self.successes() || self.unexpected_late > self.unexpected {
+            return Some("more responses came late than came");
+        }
+        (self.bytes_late > self.bytes).then_some("more bytes came late than came")
     }
 }

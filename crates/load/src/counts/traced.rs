@@ -1,5 +1,6 @@
 //! The traces of the slowest requests.
 
+use crate::carried::{Carried, CarriedError, Reader, carried};
 use crate::requests::traceparent::Tracer;
 
 /// How many are listed.
@@ -13,6 +14,8 @@ pub(crate) struct TracedOne {
     pub(crate) status: u16,
     /// Which of the plan's requests it is.
     pub(crate) request: u32,
+    /// Which of the run's workers sent it; 0 where there are none.
+    pub(crate) worker: u32,
 }
 
 /// Gives the requests of a loop their traces, and keeps those of the slowest.
@@ -34,6 +37,8 @@ pub struct SlowTrace {
     pub status: u16,
     /// What was asked, method and target; `None` for the files of a mix.
     pub request: Option<String>,
+    /// Which of the run's workers sent it, by its number; 0 where there are none.
+    pub worker: u32,
 }
 
 impl TraceTally {
@@ -56,6 +61,12 @@ impl TraceTally {
         other.slowest.iter().for_each(|one| self.add(*one));
     }
 
+    /// Those that are kept, all of which a worker sent.
+    pub(crate) fn of_worker(mut self, worker: u32) -> Self {
+        self.slowest.iter_mut().for_each(|one| one.worker = worker);
+        self
+    }
+
     /// The slowest, each with what `asked` says of its request.
     pub(crate) fn slowest(&self, asked: impl Fn(u32) -> Option<String>) -> Vec<SlowTrace> {
         let listed = self.slowest.iter().map(|one| SlowTrace {
@@ -63,8 +74,23 @@ impl TraceTally {
             latency_ns: one.latency_ns,
             status: one.status,
             request: asked(one.request),
+            worker: one.worker,
         });
         listed.collect()
+    }
+}
+
+carried!(TracedOne { latency_ns, trace, status, request, worker });
+
+impl Carried for TraceTally {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.slowest.put(to);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, CarriedError> {
+        let mut tally = Self::new(0, 0);
+        Vec::<TracedOne>::take(from)?.into_iter().for_each(|one| tally.add(one));
+        Ok(tally)
     }
 }
 
@@ -74,7 +100,13 @@ mod tests {
 
     #[test]
     fn the_slowest_of_all_loops_are_listed_in_order() {
-        let one = |latency_ns: u64| TracedOne { latency_ns, trace: u128::from(latency_ns), status: 200, request: 0 };
+        let one = |latency_ns: u64| TracedOne {
+            latency_ns,
+            trace: u128::from(latency_ns),
+            status: 200,
+            request: 0,
+            worker: 0,
+        };
         let (mut first, mut second) = (TraceTally::new(1, 0), TraceTally::new(1, 1));
         for number in 0..100u64 {
             let loops = if number % 3 == 0 { &mut first } else { &mut second };

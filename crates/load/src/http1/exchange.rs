@@ -275,7 +275,7 @@ impl Engine<'_, Http1> {
             let number = connection.http.first_traced + u64::from(batch.answered);
             let trace = traces.tracer.ids(number).trace;
             let latency_ns = self.now_ns.saturating_sub(batch.intended_ns);
-            traces.add(TracedOne { latency_ns, trace, status, request: batch.request });
+            traces.add(TracedOne { latency_ns, trace, status, request: batch.request, worker: 0 });
         }
         if !self.tally.expected.contains(status) {
             return;

@@ -346,7 +346,7 @@ impl Engine<'_, Http2<'_>> {
         if let Some(traces) = &mut self.tally.traces {
             let trace = traces.tracer.ids(exchange.traced).trace;
             let latency_ns = self.now_ns.saturating_sub(exchange.intended_ns);
-            traces.add(TracedOne { latency_ns, trace, status: exchange.status, request: exchange.request });
+            traces.add(TracedOne { latency_ns, trace, status: exchange.status, request: exchange.request, worker: 0 });
         }
         if self.tally.expected.contains(exchange.status) {
             self.count_slow(slot, exchange.intended_ns, exchange.started_ns, exchange.held_us, true);

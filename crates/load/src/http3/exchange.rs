@@ -175,7 +175,7 @@ impl Engine<'_, Http3<'_>> {
         let latency_ns = self.now_ns.saturating_sub(exchange.intended_ns);
         if let Some(traces) = &mut self.tally.traces {
             let trace = traces.tracer.ids(exchange.traced).trace;
-            traces.add(TracedOne { latency_ns, trace, status: exchange.status, request: exchange.request });
+            traces.add(TracedOne { latency_ns, trace, status: exchange.status, request: exchange.request, worker: 0 });
         }
         if self.tally.expected.contains(exchange.status) {
             let came_ns = self.connections[slot].http.came_real_ns;

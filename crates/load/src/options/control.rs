@@ -1,10 +1,12 @@
 //! The live side of a run.
 
-use crate::counts::series::Series;
+use crate::counts::OwnSlice;
+use crate::counts::series::{Series, Slice};
 use crate::counts::slices::locked;
 use crate::counts::tally::Published;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
 
 /// The live side of a run: shared with the code that shows its progress or ends it early.
 ///
@@ -18,9 +20,38 @@ pub struct Control {
     pub(crate) connections: AtomicU64,
     pub(crate) unexpected: AtomicU64,
     pub(crate) series: Mutex<Series>,
+    /// Where each slice of a loop's figures goes, too.
+    slices: Option<SyncSender<OwnSlice>>,
 }
 
 impl Control {
+    /// One that hands out what each loop did in each interval, when that is over. While there is no room the loops go on
+    /// with the interval that they have: nothing is lost.
+    pub fn handing_out(slices: SyncSender<OwnSlice>) -> Self {
+        Self { slices: Some(slices), ..Self::default() }
+    }
+
+    /// Adds what a loop handed out.
+    pub(crate) fn collect(&self, slice: &Slice<'_>) {
+        locked(&self.series).add(slice);
+        if let Some(slices) = &self.slices {
+            // If it is gone, the run was given up.
+            let _ = slices.send(slice.owned());
+        }
+    }
+
+    /// Adds what a worker's loop handed out.
+    pub(crate) fn collect_own(&self, slice: &OwnSlice) {
+        locked(&self.series).add_own(slice);
+    }
+
+    /// All counters as they are: requests, errors, drops, connections, unexpected statuses.
+    #[must_use]
+    pub fn published(&self) -> [u64; 5] {
+        let counters = [&self.requests, &self.errors, &self.dropped, &self.connections, &self.unexpected];
+        counters.map(|counter| counter.load(Ordering::Relaxed))
+    }
+
     /// Brings the shared counters up to date with one loop, of which they hold `published`.
     pub(crate) fn add(&self, published: &mut Published, now: Published) {
         let counters = [&self.requests, &self.errors, &self.dropped, &self.connections, &self.unexpected];

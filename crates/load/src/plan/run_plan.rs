@@ -9,7 +9,7 @@ use crate::options::settings::{Io, Options};
 use crate::plan::chooser::Chooser;
 use crate::plan::followed::Followed;
 use crate::plan::table::Table;
-use crate::schedule::arrivals::Arrivals;
+use crate::schedule::arrivals::{Arrivals, Part};
 use crate::sessions::session::{Session, Sessions};
 use crate::workload::mix::Mix;
 use crate::{Form, LoadError, Observer, Protocol, SlowClient, Sockets, Statuses, Streaming, Url};
@@ -228,7 +228,10 @@ impl Host {
 }
 
 /// Divides the options among the loops; all begin at `start_ns`, and each has its end of `slices`.
-pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) -> Vec<Share> {
+///
+/// Where several workers share the run, the loops are numbered over all of them; connections and queue were divided
+/// before.
+pub(crate) fn shares(options: &mut Options, start_ns: u64, worker: Part, slices: Vec<Slices>) -> Vec<Share> {
     let lanes = options.threads;
     let part = |whole: u64, lane: u32| {
         let (lane, lanes) = (u64::from(lane), u64::from(lanes));
@@ -239,18 +242,21 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) 
     (0..lanes)
         .zip(slices)
         .map(|(lane, slices)| {
-            let limit = options.stop.requests().map_or(u64::MAX, |requests| part(requests, lane));
+            let limit = options.stop.requests().map_or(u64::MAX, |requests| worker.of(part(requests, lane)));
             let time_ns = options.stop.time().map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
             let end_ns = time_ns.map_or(u64::MAX, |time_ns| start_ns.saturating_add(time_ns));
+            // Unlike any other's of the run: seeds of what is drawn differ by it.
+            let number = worker.worker * lanes + lane;
+            let in_all = lanes * worker.workers;
             Share {
-                lane,
-                lanes,
+                lane: number,
+                lanes: in_all,
                 connections: part(u64::from(options.connections), lane) as u32,
                 limit,
                 queue: part(options.queue as u64, lane) as usize,
                 end_ns,
-                arrivals: Arrivals::new(&options.schedule, start_ns, lane, lanes),
-                chooser: Chooser::new(&options.requests, lane, lanes),
+                arrivals: Arrivals::of_part(&options.schedule, start_ns, (lane, lanes), worker),
+                chooser: Chooser::new(&options.requests, number, in_all),
                 events: rings.next(),
                 observer: observers.next(),
                 directed: options.directed.take(),

@@ -1,5 +1,6 @@
 //! How the generator itself fares: whether its own slowness is in the figures.
 
+use crate::carried::carried;
 use crate::connect::kernel::{monotonic_ns, thread_cpu_ns};
 
 /// Clock reads that are timed to know what one costs.
@@ -60,3 +61,5 @@ fn run_queue_wait_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_whitespace().nth(1)?.parse().ok()
 }
+
+carried!(Health { cpu_ns, cpu_share, runnable_share, clock_read_ns });

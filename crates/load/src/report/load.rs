@@ -18,7 +18,9 @@ use crate::counts::traced::SlowTrace;
 use crate::counts::websocket::WebSocketReport;
 use crate::options::settings::{Io, Options};
 use crate::reach::protocol::Protocol;
+use crate::report::generator::Generator;
 use crate::report::health::Health;
+use crate::report::workers::WorkerReport;
 use crate::requests::{Request, Statuses, Url};
 use crate::schedule::StopRule;
 use hdrhistogram::Histogram;
@@ -124,6 +126,8 @@ pub struct LoadReport {
     pub calls: Calls,
     /// TLS handshakes that succeeded.
     pub handshakes: Handshakes,
+    /// The workers that made the run together, in their order; empty where this process made it alone.
+    pub workers: Vec<WorkerReport>,
     /// Why requests failed, in words, where there is more to say than the name of the outcome; the most frequent first.
     pub reasons: Vec<Reason>,
     /// What was odd about responses that were taken all the same, and in how many; the most frequent first.
@@ -138,23 +142,6 @@ pub struct LoadReport {
     /// How evenly the clients were served; `None` where the generator rather than the server decides it: in an open loop, or
     /// with several hosts, unless the connections come from several source addresses.
     pub fairness: Option<Fairness>,
-}
-
-/// How the generator itself fared.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Generator {
-    /// Share of the time that its busiest thread ran, 0 to 1.
-    pub cpu_share: f64,
-    /// Share of the time that this thread could have run but waited for the CPU, 0 to 1.
-    pub runnable_share: f64,
-    /// CPU time of all threads, in nanoseconds.
-    pub cpu_ns: u64,
-    /// Arrivals that were taken up more than 1 ms after their time.
-    pub late: u64,
-    /// Whether the generator rather than the server may have set the figures.
-    pub bottleneck: bool,
-    /// How bytes came and went: [`Io::Uring`] if they did so on any connection, else [`Io::Epoll`].
-    pub io: Io,
 }
 
 /// What is said where the server answers that it wants TLS.
@@ -225,6 +212,7 @@ impl LoadReport {
             generator,
             warnings: Vec::new(),
             interrupted,
+            workers: Vec::new(),
             events_lost: tally.events_lost,
             sessions: tally.sessions.as_ref().map(|sessions| sessions.report(duration)),
             websocket: tally.websocket.as_ref().map(|websocket| websocket.report()),
@@ -449,6 +437,11 @@ fn is_late(tally: &Tally) -> bool {
 }
 
 impl Generator {
+    /// How the loops of a tally fared.
+    pub(crate) fn of_loops(tally: &Tally, health: &[Health]) -> Self {
+        Self::of(tally, health, is_late(tally))
+    }
+
     fn of(tally: &Tally, health: &[Health], is_late: bool) -> Self {
         let busiest = health.iter().max_by(|one, other| one.demand().total_cmp(&other.demand()));
         let (cpu_share, runnable_share) =

@@ -15,6 +15,26 @@ pub(crate) struct Arrivals {
     start_ns: u64,
     next_ns: u64,
     source: Source,
+    /// Each of so many arrivals is this part's.
+    one_in: u64,
+}
+
+/// Which arrivals of each loop are one worker's, where several share a run: each so many'th, from its own on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) worker: u32,
+    pub(crate) workers: u32,
+}
+
+impl Part {
+    /// All of them.
+    pub(crate) const WHOLE: Self = Self { worker: 0, workers: 1 };
+
+    /// The share of a number, so that all shares add up to it.
+    pub(crate) fn of(self, whole: u64) -> u64 {
+        let (worker, workers) = (u64::from(self.worker), u64::from(self.workers));
+        whole / workers + u64::from(worker < whole % workers)
+    }
 }
 
 /// Where the times come from; offsets count from the start.
@@ -58,6 +78,15 @@ fn exponential(random: &mut fastrand::Rng) -> f64 {
 }
 
 impl Arrivals {
+    /// The arrivals of loop `lane` of `lanes` that are a part's; `None` in a closed loop.
+    pub(crate) fn of_part(schedule: &Schedule, start_ns: u64, lane: (u32, u32), part: Part) -> Option<Self> {
+        let mut arrivals = Self::new(schedule, start_ns, lane.0, lane.1)?;
+        arrivals.skip(u64::from(part.worker));
+        arrivals.one_in = u64::from(part.workers);
+        arrivals.look();
+        Some(arrivals)
+    }
+
     /// The arrivals of loop `lane` of `lanes`; `None` in a closed loop.
     pub(crate) fn new(schedule: &Schedule, start_ns: u64, lane: u32, lanes: u32) -> Option<Self> {
         let generator = |seed: u64| fastrand::Rng::with_seed(seed.wrapping_add(u64::from(lane) << 32));
@@ -89,7 +118,7 @@ impl Arrivals {
                 Source::Recorded { times: Arc::clone(times), place: lane as usize, step: lanes as usize }
             }
         };
-        let mut arrivals = Self { start_ns, next_ns: 0, source };
+        let mut arrivals = Self { start_ns, next_ns: 0, source, one_in: 1 };
         match &mut arrivals.source {
             Source::Poisson { .. } | Source::Changing { random: Some(_), .. } => arrivals.advance(),
             _ => arrivals.look(),
@@ -112,15 +141,25 @@ impl Arrivals {
 
     /// Goes on to the arrival after it.
     fn advance(&mut self) {
-        match &mut self.source {
-            Source::Even { count, .. } => *count += 1,
-            Source::Poisson { gap_ns, offset_ns, random } => *offset_ns += exponential(random) * *gap_ns,
-            Source::Changing { place, step, random: None, .. } => *place += *step,
-            Source::Changing { place, step, random: Some(random), .. } => *place += exponential(random) * *step,
-            Source::Bursts { place, step, .. } => *place += *step,
-            Source::Recorded { place, step, .. } => *place += *step,
-        }
+        self.skip(self.one_in);
         self.look();
+    }
+
+    /// Goes so many arrivals on.
+    fn skip(&mut self, arrivals: u64) {
+        match &mut self.source {
+            Source::Even { count, .. } => *count += arrivals,
+            // Other parts' arrivals come out of the same numbers.
+            Source::Poisson { gap_ns, offset_ns, random } => {
+                (0..arrivals).for_each(|_| *offset_ns += exponential(random) * *gap_ns);
+            }
+            Source::Changing { place, step, random: None, .. } => *place += *step * arrivals as f64,
+            Source::Changing { place, step, random: Some(random), .. } => {
+                (0..arrivals).for_each(|_| *place += exponential(random) * *step);
+            }
+            Source::Bursts { place, step, .. } => *place += *step * arrivals,
+            Source::Recorded { place, step, .. } => *place += *step * arrivals as usize,
+        }
     }
 
     /// Works out the time of the arrival that the source stands at.
@@ -180,6 +219,37 @@ mod tests {
                 let mut all: Vec<_> = (0..lanes).flat_map(|lane| times(&schedule, lane, lanes, each)).collect();
                 all.sort_unstable();
                 assert_eq!(all, times(&schedule, 0, 1, each * lanes as usize), "{lanes} of {schedule:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_are_the_whole_schedule_to_the_nanosecond() {
+        for schedule in [
+            Schedule::Fixed { rate_per_s: 997.3 },
+            Schedule::Poisson { rate_per_s: 997.3, seed: 7 },
+            changing("100/2s,50..700/3s,0/1s,900/1s", None),
+            changing("100/2s,50..700/3s,0/1s,900/1s", Some(3)),
+            Schedule::Bursts { size: 7, every: Duration::from_millis(300) },
+            Schedule::Recorded((0..1000).map(|at| at * at).collect()),
+        ] {
+            for (lanes, workers) in [(1, 8), (2, 3), (3, 1)] {
+                for lane in 0..lanes {
+                    let whole = times(&schedule, lane, lanes, 240);
+                    let mut parts: Vec<u64> = Vec::new();
+                    for worker in 0..workers {
+                        let part = Part { worker, workers };
+                        let mut of = Arrivals::of_part(&schedule, 1_000, (lane, lanes), part).expect("an open loop");
+                        let most = part.of(whole.len() as u64) as usize;
+                        parts.extend((0..most).map(|_| {
+                            let next = of.next_before(NEVER);
+                            of.advance();
+                            next
+                        }));
+                    }
+                    parts.sort_unstable();
+                    assert_eq!(parts, whole, "{workers} workers, lane {lane} of {lanes}: {schedule:?}");
+                }
             }
         }
     }
