@@ -1,6 +1,6 @@
 //! The thin layer over the system calls of a loop: each is counted, none is hidden.
 
-use crate::connect::datagrams;
+use crate::connect::datagram_socket;
 use crate::connect::endpoint::Endpoint;
 use crate::counts::calls::Calls;
 use crate::error::system::checked;
@@ -200,8 +200,8 @@ impl Kernel {
         // SAFETY: the descriptor was just made, and nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         if protocol == libc::IPPROTO_UDP {
-            self.calls.other += datagrams::PREPARE_CALLS;
-            datagrams::prepare(fd.as_raw_fd(), name.is_ipv6());
+            self.calls.other += datagram_socket::PREPARE_CALLS;
+            datagram_socket::prepare(fd.as_raw_fd(), name.is_ipv6());
         } else if !is_unix {
             let on: libc::c_int = 1;
             // A request that does not fit one segment must not wait for the acknowledgement of its beginning.

@@ -2,6 +2,7 @@
 
 pub(crate) mod connection;
 pub(crate) mod connector;
+mod datagram_socket;
 pub(crate) mod datagrams;
 pub(crate) mod endpoint;
 pub(crate) mod kernel;

@@ -26,7 +26,8 @@ impl Engine<'_, Http3<'_>> {
         let connection = &mut self.connections[slot];
         let endpoint = &self.http.host.route.endpoints[connection.address];
         let Some(to) = endpoint.address() else { return };
-        match self.http.transport.connect(self.http.wire, to, self.now_ns) {
+        let wire = self.http.wire;
+        match self.http.transport.connect(&wire.client, &wire.server_name, to, self.now_ns) {
             Ok((handle, quic)) => connection.http.link = Some(Box::new(Link::new(quic, handle))),
             Err(error) => return self.handshake_failed(slot, &io::Error::other(error.to_string())),
         }

@@ -4,7 +4,6 @@ use crate::LoadError;
 use crate::connect::datagrams::Inbox;
 use crate::connect::kernel::monotonic_ns;
 use crate::error::tls_setup::TlsSetupError;
-use crate::http3::wire::Wire;
 use crate::schedule::scheduler::NEVER;
 use bytes::BytesMut;
 use quinn_proto::crypto::rustls::QuicClientConfig;
@@ -138,11 +137,12 @@ impl Transport {
     /// Begins a connection.
     pub(crate) fn connect(
         &mut self,
-        wire: &Wire,
+        client: &ClientConfig,
+        server_name: &str,
         to: SocketAddr,
         now_ns: u64,
     ) -> Result<(ConnectionHandle, Connection), quinn_proto::ConnectError> {
-        self.endpoint.connect(self.clock.instant(now_ns), wire.client.clone(), to, &wire.server_name)
+        self.endpoint.connect(self.clock.instant(now_ns), client.clone(), to, server_name)
     }
 
     /// Hands the datagrams of a reception to the connection that they are for: whether any was for it.
