@@ -9,7 +9,7 @@ use crate::error::system::checked;
 use crate::http2::Wire;
 use crate::options::control::Control;
 use crate::options::settings::Options;
-use crate::plan::run_plan::{Host, Plan, Share, shares};
+use crate::plan::run_plan::{Plan, Share, shares};
 use crate::report::health::{Health, Probe};
 use crate::{LoadError, LoadReport};
 use crate::{http1, http2};
@@ -81,7 +81,7 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
     };
     let mut report = LoadReport::new(&options, whole, &health, start_ns, end_ns, interrupted);
     report.series = series;
-    report.warnings.extend(plan.hosts.iter().flat_map(Host::left_out));
+    report.warnings.extend(plan.hosts.iter().flat_map(|(_, host)| host.left_out()));
     Ok(report)
 }
 

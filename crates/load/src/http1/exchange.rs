@@ -235,6 +235,11 @@ impl Engine<'_, Http1> {
                 self.fail_for(slot, Outcome::Closed, "the server ended the connection with the response before");
             }
         } else if over.batch.session != 0 {
+            if self.is_directed() {
+                // A director knows the times of a request when it decides on the next.
+                self.count_answer(&over);
+                return self.burst_answered(slot, keep);
+            }
             self.burst_answered(slot, keep);
         } else if keep {
             match self.next_batch(host) {
