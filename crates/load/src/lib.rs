@@ -34,7 +34,7 @@ pub mod sessions;
 mod slow;
 pub mod workload;
 
-pub use checks::{BODY_KEPT_MAX, CHECKS_MAX, Check, CheckError};
+pub use checks::{BODY_KEPT_MAX, CHECKS_MAX, Check, CheckError, JsonPath};
 pub use counts::{
     Calls, CheckReport, Counts, Fairness, Handshakes, Histogram, MixReport, Packed, Point, Reason, Remark, Sampling,
     ScopeReport, Series, SessionReport, SlowTrace, Slowest, Strain,

@@ -6,5 +6,7 @@
 
 pub mod behaviour;
 pub mod executors;
+pub mod form;
 pub mod metrics;
+pub mod play;
 pub mod run;

@@ -82,6 +82,8 @@ pub enum Wants {
     Sleep(Duration),
     /// The iteration is over.
     Over(Result<(), Failure>),
+    /// No iteration of its scenario begins any more, this one included; those under way go on.
+    Enough,
     /// The whole run is to end, for this reason; what is under way is cut.
     Abort(Failure),
 }

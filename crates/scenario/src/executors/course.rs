@@ -158,6 +158,12 @@ impl Course {
         exhausted && self.working == 0
     }
 
+    /// Nothing of it begins any more; what is under way has as long as at its end.
+    pub fn end(&mut self, now_ns: u64) {
+        let grace_ns = self.cut_ns - self.end_ns;
+        self.stop(now_ns, grace_ns);
+    }
+
     /// Nothing of it begins any more; what is under way is cut after this time.
     pub fn stop(&mut self, now_ns: u64, grace_ns: u64) {
         if let Kind::Arrivals { next_ns, .. } = &mut self.kind {

@@ -8,6 +8,6 @@ mod threshold;
 
 pub use checks::{Checked, Checks};
 pub use registry::{Builtin, Metric, MetricError, MetricId, Metrics, Part, Selector, Shared};
-pub use sink::{Contains, Kind, Sink};
+pub use sink::{Contains, Kind, Sink, Trend};
 pub use tagged::{RequestTags, Tagged};
 pub use threshold::{Aggregate, Relation, Threshold, ThresholdError};

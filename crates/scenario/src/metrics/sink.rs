@@ -200,6 +200,14 @@ impl Trend {
         if self.count() == 0 { 0.0 } else { self.sum / self.count() as f64 }
     }
 
+    /// How many values lie above one.
+    #[must_use]
+    pub fn above(&self, value: f64) -> u64 {
+        let scaled = (value.clamp(0.0, VALUE_MAX) * SCALE).round() as u64;
+        // Values of one bucket are not told apart: those of the bound's own count as not above.
+        self.count() - self.histogram.count_between(0, scaled)
+    }
+
     /// The value that so many percent of all do not exceed.
     #[must_use]
     pub fn percentile(&self, percent: f64) -> f64 {

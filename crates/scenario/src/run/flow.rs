@@ -175,6 +175,7 @@ impl Runner {
             Wants::Ask(_) => self.sleep(user, Duration::ZERO, now_ns),
             Wants::Sleep(time) => self.sleep(user, time, now_ns),
             Wants::Over(result) => self.iteration_over(user, result, now_ns, orders),
+            Wants::Enough => self.no_more(user, now_ns, orders),
             Wants::Abort(failure) => {
                 self.iteration_over(user, Err(failure.clone()), now_ns, orders);
                 if self.phase == Phase::Running {
@@ -216,6 +217,17 @@ impl Runner {
             }
         }
         self.rest(user, scenario, now_ns, orders);
+    }
+
+    /// A scenario has no more iterations, as there is no data for them.
+    fn no_more(&mut self, user: u32, now_ns: u64, orders: &mut Orders) {
+        let own = &mut self.users[user as usize];
+        own.doing = Doing::Rests;
+        let User::Of { scenario, .. } = own.whose else { return self.around_over(Ok(()), now_ns, orders) };
+        self.counts[scenario].unfed += 1;
+        self.courses[scenario].end(now_ns);
+        self.rest(user, scenario, now_ns, orders);
+        self.time_course(scenario, now_ns);
     }
 
     /// A user has no iteration any more.

@@ -55,6 +55,8 @@ pub struct ScenarioCounts {
     pub failed: u64,
     /// Those that the scenario's end cut.
     pub cut: u64,
+    /// Those that found no more data, with which their scenario ended.
+    pub unfed: u64,
     /// Iterations that found no user.
     pub dropped: u64,
     /// The most users that worked at a time.
