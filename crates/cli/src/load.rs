@@ -38,6 +38,7 @@ mod whole_file;
 mod workload;
 
 pub(crate) use args::Args;
+pub(crate) use fault::{as_json as whose_fault_json, words as whose_fault};
 pub(crate) use live::{Watch, watched};
 pub(crate) use load_args::LoadArgs;
 pub(crate) use run::run;

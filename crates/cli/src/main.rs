@@ -38,6 +38,7 @@ mod refreshed;
 mod replay;
 mod route;
 mod rung;
+mod scenario;
 mod script_server;
 mod serve;
 mod serve_acme;
@@ -97,6 +98,7 @@ enum Command {
     Explain(Box<explain::Args>),
     Advise(Box<advise::Args>),
     Load(Box<load::Args>),
+    Scenario(Box<scenario::Args>),
     Plan(Box<plan::Args>),
     Predict(Box<predict::Args>),
     WhatIf(Box<predict::WhatIfArgs>),
@@ -160,6 +162,7 @@ fn main() -> ExitCode {
     };
     exit_code(match command {
         Command::Load(args) => load::run(*args),
+        Command::Scenario(args) => scenario::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Predict(args) => predict::run(&args),
         Command::WhatIf(args) => predict::run_what_if(&args),

@@ -3,7 +3,7 @@
 use crate::connect::endpoint::Endpoint;
 use crate::connect::kernel::without_port;
 use crate::connect::trust;
-use crate::directed::ways::Means;
+use crate::options::means::Means;
 use crate::reach::Reach;
 use crate::reach::answer::Credentials;
 use crate::reach::answer::{Destination, Language};

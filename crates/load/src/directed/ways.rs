@@ -1,13 +1,15 @@
 //! Ways to servers that are found while a run is under way: which ones are asked, only the director's users know.
 
-use crate::options::settings::Options;
-use crate::plan::host::Host;
-use crate::{LoadError, Protocol, Reach, Trust, Url};
+use crate::{LoadError, Url};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The most servers of a run.
 const WAYS_MAX: usize = 256;
+
+/// Finds the way to a server and keeps it at a place; the error is in words.
+pub(crate) type Seek = dyn Fn(u32, &Url) -> Result<(), LoadError> + Send + Sync;
 
 /// The servers of a director: each is looked up when it is first asked for, in a thread of its own.
 ///
@@ -15,26 +17,16 @@ const WAYS_MAX: usize = 256;
 #[derive(Debug, Clone)]
 pub struct Ways(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
-    /// What a way depends on beside its URL.
-    means: OnceLock<Means>,
-    hosts: Box<[OnceLock<Host>]>,
-    known: Mutex<Known>,
+    most: usize,
+    seek: OnceLock<Box<Seek>>,
+    known: Mutex<HashMap<(bool, String, u16), (u32, Way)>>,
 }
 
-#[derive(Debug, Clone)]
-pub(crate) struct Means {
-    pub(crate) reach: Reach,
-    pub(crate) protocol: Protocol,
-    pub(crate) trust: Trust,
-    pub(crate) connections: u32,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    places: HashMap<(bool, String, u16), u32>,
-    failures: HashMap<u32, String>,
+impl fmt::Debug for Inner {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Inner").field("known", &self.known).finish_non_exhaustive()
+    }
 }
 
 /// What is known of a server.
@@ -48,53 +40,50 @@ pub enum Way {
     None(String),
 }
 
-impl Means {
-    pub(crate) fn of(options: &Options) -> Self {
-        Self {
-            reach: options.reach.clone(),
-            protocol: options.protocol,
-            trust: options.trust.clone(),
-            connections: options.connections,
-        }
-    }
-}
-
 impl Ways {
     /// Room for so many servers, between 1 and 256.
     #[must_use]
     pub fn new(most: usize) -> Self {
         let most = most.clamp(1, WAYS_MAX);
-        Self(Arc::new(Inner {
-            means: OnceLock::new(),
-            hosts: std::iter::repeat_with(OnceLock::new).take(most).collect(),
-            known: Mutex::default(),
-        }))
+        Self(Arc::new(Inner { most, seek: OnceLock::new(), known: Mutex::default() }))
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<(bool, String, u16), (u32, Way)>> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The way to the server of a URL; looked up when it is first asked for, while the run is under way.
     #[must_use]
     pub fn find(&self, url: &Url) -> Way {
         let key = (url.encrypted, url.host.to_ascii_lowercase(), url.port);
-        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = known.places.get(&key).copied() {
-            return match known.failures.get(&place) {
-                Some(words) => Way::None(words.clone()),
-                None if self.0.hosts[place as usize].get().is_some() => Way::Known(place),
-                None => Way::Sought,
-            };
+        let mut known = self.known();
+        if let Some((_, way)) = known.get(&key) {
+            return way.clone();
         }
-        let place = known.places.len();
-        if place == self.0.hosts.len() {
+        let place = known.len() as u32;
+        if known.len() >= self.0.most {
             return Way::None(format!("requests go to more than {place} servers: give fewer"));
         }
-        known.places.insert(key, place as u32);
+        known.insert(key.clone(), (place, Way::Sought));
         drop(known);
-        let (ways, url) = (self.clone(), url.clone());
+        let (ways, url, own_key) = (self.clone(), url.clone(), key.clone());
         let named = std::thread::Builder::new().name("weir-load-names".to_owned());
-        if let Err(cause) = named.spawn(move || ways.look_up(place as u32, &url)) {
-            self.failed(place as u32, format!("no thread can be made that looks the name up ({cause})"));
+        let begun = named.spawn(move || {
+            let way = match ways.0.seek.get().map(|seek| seek(place, &url)) {
+                Some(Ok(())) => Way::Known(place),
+                Some(Err(error)) => Way::None(error.to_string()),
+                None => Way::None("the run has not begun".to_owned()),
+            };
+            ways.known().insert(own_key, (place, way));
+        });
+        match begun {
+            Ok(_) => Way::Sought,
+            Err(cause) => {
+                let way = Way::None(format!("no thread can be made that looks the name up ({cause})"));
+                self.known().insert(key, (place, way.clone()));
+                way
+            }
         }
-        Way::Sought
     }
 
     /// The place in [`crate::Requests::list`] that stands for requests to a server, with or without a body in the answer.
@@ -103,32 +92,13 @@ impl Ways {
         place * 2 + u32::from(is_head)
     }
 
-    fn look_up(&self, place: u32, url: &Url) {
-        let Some(means) = self.0.means.get() else {
-            return self.failed(place, "the run has not begun".to_owned());
-        };
-        match Host::new(means, url) {
-            Ok(host) => drop(self.0.hosts[place as usize].set(host)),
-            Err(error) => self.failed(place, error.to_string()),
-        }
-    }
-
-    fn failed(&self, place: u32, words: String) {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner).failures.insert(place, words);
-    }
-
-    /// A run begins with these.
-    pub(crate) fn begin(&self, means: Means) -> Result<(), LoadError> {
-        self.0.means.set(means).map_err(|_| LoadError::Options("ways are of one run: make others for another"))
-    }
-
-    /// A host that was found.
-    pub(crate) fn host(&self, place: usize) -> Option<&Host> {
-        self.0.hosts.get(place)?.get()
+    /// A run begins, which finds servers so.
+    pub(crate) fn begin(&self, seek: Box<Seek>) -> Result<(), LoadError> {
+        self.0.seek.set(seek).map_err(|_| LoadError::Options("ways are of one run: make others for another"))
     }
 
     /// How many there may be.
     pub(crate) fn most(&self) -> usize {
-        self.0.hosts.len()
+        self.0.most
     }
 }

@@ -2,6 +2,7 @@
 
 mod check;
 pub(crate) mod control;
+pub(crate) mod means;
 pub(crate) mod settings;
 
 pub use control::Control;

@@ -1,12 +1,13 @@
 //! The servers of a run.
 
 use crate::connect::route::Route;
-use crate::directed::ways::{Means, Ways};
+use crate::directed::ways::Ways;
+use crate::options::means::Means;
 use crate::{LoadError, Url};
 use std::collections::BTreeMap;
 use std::ops::Index;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// One of the servers that are loaded.
 #[derive(Debug)]
@@ -28,15 +29,27 @@ pub(crate) struct Host {
 #[derive(Debug)]
 pub(crate) enum Hosts {
     Listed(Vec<Host>),
-    Found(Ways),
+    Found(Arc<[OnceLock<Host>]>),
 }
 
 impl Hosts {
+    /// Those that a director's users come to, as they come.
+    pub(crate) fn found(ways: &Ways, means: Means) -> Result<Self, LoadError> {
+        let hosts: Arc<[OnceLock<Host>]> = std::iter::repeat_with(OnceLock::new).take(ways.most()).collect();
+        let kept = Arc::clone(&hosts);
+        ways.begin(Box::new(move |place, url| {
+            // Each place is sought once.
+            let _only = kept[place as usize].set(Host::new(&means, url)?);
+            Ok(())
+        }))?;
+        Ok(Self::Found(hosts))
+    }
+
     /// How many there may be.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Listed(hosts) => hosts.len(),
-            Self::Found(ways) => ways.most(),
+            Self::Found(hosts) => hosts.len(),
         }
     }
 
@@ -48,7 +61,7 @@ impl Hosts {
     pub(crate) fn get(&self, place: usize) -> Option<&Host> {
         match self {
             Self::Listed(hosts) => hosts.get(place),
-            Self::Found(ways) => ways.host(place),
+            Self::Found(hosts) => hosts.get(place)?.get(),
         }
     }
 
@@ -75,7 +88,7 @@ impl Index<usize> for Hosts {
     fn index(&self, place: usize) -> &Host {
         match self {
             Self::Listed(hosts) => &hosts[place],
-            Self::Found(ways) => ways.host(place).expect("a host that was found"),
+            Self::Found(hosts) => hosts[place].get().expect("a host that was found"),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::checks::Keeps;
 use crate::counts::answered::Answered;
 use crate::counts::slices::Slices;
 use crate::directed::director::Directed;
-use crate::directed::ways::Means;
+use crate::options::means::Means;
 use crate::options::settings::{Io, Options};
 use crate::plan::chooser::Chooser;
 use crate::plan::followed::Followed;
@@ -133,10 +133,7 @@ impl Plan {
             && requests.entries.iter().all(|entry| entry.keep_alive);
         let means = Means::of(options);
         let hosts = match ways {
-            Some(ways) => {
-                ways.begin(means)?;
-                Hosts::Found(ways)
-            }
+            Some(ways) => Hosts::found(&ways, means)?,
             None => Hosts::Listed(urls.into_iter().map(|url| Host::new(&means, url)).collect::<Result<_, _>>()?),
         };
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4);

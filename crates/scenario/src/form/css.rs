@@ -13,9 +13,8 @@ const TOKENS_MAX: usize = 1_000_000;
 /// The most of a text that is taken, in bytes.
 const TEXT_MAX: usize = 1 << 20;
 /// Elements that have no end tag (HTML 13.1.2).
-const VOID: [&str; 14] = [
-    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
-];
+const VOID: [&str; 14] =
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"];
 
 /// A selector, and what is taken of what it selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,18 +166,22 @@ impl Css {
 
 impl Compound {
     fn fits(&self, element: &Element) -> bool {
-        let value = |name: &str| element.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
-        let has_class = |class: &String| value("class").is_some_and(|own| own.split_whitespace().any(|own| own == class));
+        let value =
+            |name: &str| element.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        let has_class =
+            |class: &String| value("class").is_some_and(|own| own.split_whitespace().any(|own| own == class));
         self.tag.as_ref().is_none_or(|tag| *tag == element.tag)
             && self.id.as_ref().is_none_or(|id| value("id") == Some(id))
             && self.classes.iter().all(has_class)
-            && self.attributes.iter().all(|(name, has)| value(name).is_some_and(|own| match has {
-                Has::Any => true,
-                Has::Same(wanted) => own == wanted,
-                Has::Begins(wanted) => own.starts_with(wanted.as_str()),
-                Has::Ends(wanted) => own.ends_with(wanted.as_str()),
-                Has::Contains(wanted) => own.contains(wanted.as_str()),
-            }))
+            && self.attributes.iter().all(|(name, has)| {
+                value(name).is_some_and(|own| match has {
+                    Has::Any => true,
+                    Has::Same(wanted) => own == wanted,
+                    Has::Begins(wanted) => own.starts_with(wanted.as_str()),
+                    Has::Ends(wanted) => own.ends_with(wanted.as_str()),
+                    Has::Contains(wanted) => own.contains(wanted.as_str()),
+                })
+            })
     }
 }
 

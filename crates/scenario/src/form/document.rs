@@ -237,10 +237,8 @@ fn kind(value: &DeValue<'_>) -> &'static str {
 fn json(value: &DeValue<'_>) -> serde_json::Value {
     match value {
         DeValue::String(text) => text.to_string().into(),
-        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).map_or_else(
-            |_| number.to_string().into(),
-            serde_json::Value::from,
-        ),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map_or_else(|_| number.to_string().into(), serde_json::Value::from),
         DeValue::Float(number) => number.as_str().parse::<f64>().map_or(serde_json::Value::Null, Into::into),
         DeValue::Boolean(truth) => (*truth).into(),
         DeValue::Datetime(date) => date.to_string().into(),

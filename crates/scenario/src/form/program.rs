@@ -4,13 +4,13 @@ use crate::behaviour::Tags;
 use crate::executors::Planned;
 use crate::form::condition::Condition;
 use crate::form::feeder::Feeder;
+use crate::form::slo::Slo;
 use crate::form::take::Take;
 use crate::form::template::{Template, Values};
 use crate::form::think::Think;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_load::{Check, Statuses, Url};
-use weir_measure::threshold::Threshold;
 
 /// A file of scenarios, read.
 #[derive(Debug)]
@@ -70,17 +70,6 @@ impl ScopeKind {
             Self::Tag => "tag",
         }
     }
-}
-
-/// What the run must hold.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Slo {
-    /// As it was written.
-    pub text: String,
-    /// Of which requests, by the place in [`Scenarios::scopes`].
-    pub scope: usize,
-    /// What.
-    pub threshold: Threshold,
 }
 
 /// What a user does in an iteration.
@@ -199,20 +188,10 @@ impl Json {
         match self {
             Self::Text(template) => template.fill(values).into(),
             Self::List(list) => list.iter().map(|value| value.fill(values)).collect(),
-            Self::Object(entries) => {
-                serde_json::Value::Object(entries.iter().map(|(key, value)| (key.clone(), value.fill(values))).collect())
-            }
+            Self::Object(entries) => serde_json::Value::Object(
+                entries.iter().map(|(key, value)| (key.clone(), value.fill(values))).collect(),
+            ),
             Self::Plain(value) => value.clone(),
-        }
-    }
-
-    /// All its texts.
-    pub(crate) fn templates(&self) -> Vec<&Template> {
-        match self {
-            Self::Text(template) => vec![template],
-            Self::List(list) => list.iter().flat_map(Self::templates).collect(),
-            Self::Object(entries) => entries.iter().flat_map(|(_, value)| value.templates()).collect(),
-            Self::Plain(_) => Vec::new(),
         }
     }
 }

@@ -4,8 +4,9 @@ use crate::behaviour::Tags;
 use crate::executors::{Keeps, Planned};
 use crate::form::document::{Document, Table, Value};
 use crate::form::feeder::{self, End, Feeder, Order};
-use crate::form::program::{Scenarios, ScopeKind, Slo};
+use crate::form::program::{Program, Scenarios};
 use crate::form::scopes::Known;
+use crate::form::slo::Slo;
 use crate::form::step::template;
 use crate::form::steps::{Defaults, Place, program, text_of};
 use crate::form::template::{Values, is_name};
@@ -46,7 +47,8 @@ pub enum FormError {
 /// # Errors
 /// [`FormError`], with all mistakes.
 pub fn read(path: &Path, base: Option<&Url>) -> Result<Scenarios, FormError> {
-    let text = text_of(path, FILE_BYTES_MAX).map_err(|source| FormError::Unreadable { path: path.to_owned(), source })?;
+    let text =
+        text_of(path, FILE_BYTES_MAX).map_err(|source| FormError::Unreadable { path: path.to_owned(), source })?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     parse(&text, folder, base).map_err(|mistakes| FormError::Mistaken { path: path.to_owned(), mistakes })
 }
@@ -157,7 +159,8 @@ impl Whole<'_, '_> {
 
     fn defaults(&self, tags: Vec<(String, String)>) -> Defaults {
         let table = self.table;
-        let mut defaults = Defaults { headers: Vec::new(), timeout: Duration::from_secs(60), redirects_max: 10, ok: None, tags };
+        let mut defaults =
+            Defaults { headers: Vec::new(), timeout: Duration::from_secs(60), redirects_max: 10, ok: None, tags };
         defaults.timeout = table.duration("timeout").unwrap_or(defaults.timeout);
         defaults.redirects_max = table.number("redirects", 0, 100).map_or(defaults.redirects_max, |most| most as u32);
         defaults.ok = table.text("ok").and_then(|(text, at)| match text.parse() {
@@ -184,11 +187,11 @@ impl Whole<'_, '_> {
         let mut feeders = Vec::new();
         for (name, value) in all.entries() {
             let Some(table) = value.table(&name, "data") else { continue };
-            let order = one_of(&table, "order", &[
-                ("in-order", Order::InOrder),
-                ("random", Order::Random),
-                ("unique", Order::Unique),
-            ]);
+            let order = one_of(
+                &table,
+                "order",
+                &[("in-order", Order::InOrder), ("random", Order::Random), ("unique", Order::Unique)],
+            );
             let end = one_of(&table, "end", &[("wrap", End::Wrap), ("stop", End::Stop)]);
             if let Some(rows) = self.rows(&table) {
                 let feeder = Feeder::new(&name, rows, order.unwrap_or(Order::InOrder), end.unwrap_or(End::Wrap));
@@ -221,7 +224,7 @@ impl Whole<'_, '_> {
         }
     }
 
-    fn scenario(&self, value: Value<'_, '_>, number: usize) -> Option<(Planned, Arc<crate::form::program::Program>)> {
+    fn scenario(&self, value: Value<'_, '_>, number: usize) -> Option<(Planned, Arc<Program>)> {
         let table = value.table("scenario", "a scenario")?;
         let executor = executor(&table);
         let name = table.text("name").map_or_else(|| format!("scenario {}", number + 1), |(name, _)| name.to_owned());
@@ -251,30 +254,10 @@ impl Whole<'_, '_> {
     }
 
     fn slo(&self, text: &str, at: usize) -> Option<Slo> {
-        let (scope, threshold) = match text.split_once(": ") {
-            None => (0, text),
-            Some((of, threshold)) => {
-                let kinds = [ScopeKind::Step, ScopeKind::Group, ScopeKind::Tag];
-                let found = kinds.into_iter().find_map(|kind| Some((kind, of.strip_prefix(kind.name())?.trim())));
-                let Some((kind, name)) = found.filter(|(_, name)| !name.is_empty()) else {
-                    let remedy = "write \"p99<50ms\", \"step NAME: p95<200ms\", \"group NAME: errors<1%\" or \"tag a=b: rate>5/s\"";
-                    self.table.document.wrong(at, format!("{of:?} is no step, group or tag"), remedy);
-                    return None;
-                };
-                let Some(place) = self.known.find(kind, name) else {
-                    let names = self.known.of_kind(kind);
-                    let near = nearest(name, names.iter().map(String::as_str));
-                    let remedy = near.map_or_else(|| format!("there are: {}", names.join(", ")), |near| format!("{near} is meant?"));
-                    self.table.document.wrong(at, format!("there is no {} {name:?}", kind.name()), remedy);
-                    return None;
-                };
-                (place, threshold)
-            }
-        };
-        match threshold.parse() {
-            Ok(threshold) => Some(Slo { text: text.to_owned(), scope, threshold }),
+        match Slo::parse(text, &self.known.scopes()) {
+            Ok(slo) => Some(slo),
             Err(error) => {
-                self.table.document.wrong(at, format!("slo {text:?}"), format!("{error}"));
+                self.table.document.wrong(at, format!("slo {text:?}"), error.to_string());
                 None
             }
         }

@@ -35,14 +35,9 @@ impl Known {
         scopes.len() - 1
     }
 
-    /// The place of a scope that there is.
-    pub(crate) fn find(&self, kind: ScopeKind, name: &str) -> Option<usize> {
-        self.scopes.borrow().iter().position(|scope| scope.kind == kind && scope.name == name)
-    }
-
-    /// The names of the scopes of a kind.
-    pub(crate) fn of_kind(&self, kind: ScopeKind) -> Vec<String> {
-        self.scopes.borrow().iter().filter(|scope| scope.kind == kind).map(|scope| scope.name.clone()).collect()
+    /// All scopes so far.
+    pub(crate) fn scopes(&self) -> Vec<Scope> {
+        self.scopes.borrow().clone()
     }
 
     pub(crate) fn define(&self, name: &str) {

@@ -14,7 +14,11 @@ const METHODS: [&str; 7] = ["get", "post", "put", "patch", "delete", "head", "op
 /// Whether a table is a request.
 pub(crate) fn is_request(table: &Table<'_, '_>) -> bool {
     // All are asked for, so that each is a known key.
-    METHODS.into_iter().chain(["method", "url", "graphql", "graphql_file"]).filter(|key| table.get(key).is_some()).count()
+    METHODS
+        .into_iter()
+        .chain(["method", "url", "graphql", "graphql_file"])
+        .filter(|key| table.get(key).is_some())
+        .count()
         > 0
 }
 
@@ -218,7 +222,11 @@ fn checks(table: &Table<'_, '_>, key: &'static str) -> Vec<Check> {
     for (text, at) in table.texts(key) {
         match text.parse::<Check>() {
             Ok(check) if check.scope().is_some() => {
-                table.document.wrong(at, format!("{text:?}: a check of a step is of its own answer"), "leave the path out");
+                table.document.wrong(
+                    at,
+                    format!("{text:?}: a check of a step is of its own answer"),
+                    "leave the path out",
+                );
             }
             Ok(check) => checks.push(check),
             Err(error) => table.document.wrong(at, format!("{key} {text:?}"), error.to_string()),

@@ -87,7 +87,8 @@ mod tests {
         for text in ["json .a.b", "regex a(.)", "css a@href", "header location", "cookie sid", "status", "url"] {
             assert!(Take::parse(text).is_some(), "{text}");
         }
-        for text in ["", "json", "json a", "regex", "regex (", "css", "header", "header a b", "cookie", "status 3", "xpath //a"]
+        for text in
+            ["", "json", "json a", "regex", "regex (", "css", "header", "header a b", "cookie", "status 3", "xpath //a"]
         {
             assert!(Take::parse(text).is_none(), "{text}");
         }

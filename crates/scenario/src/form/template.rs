@@ -15,7 +15,10 @@ pub struct Template {
 enum Part {
     Text(String),
     /// A value; percent-encoded, if that is asked for.
-    Value { name: String, encoded: bool },
+    Value {
+        name: String,
+        encoded: bool,
+    },
 }
 
 /// Why a text is no template.

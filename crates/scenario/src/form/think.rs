@@ -67,9 +67,13 @@ mod tests {
     #[test]
     fn means_are_those_that_were_asked_for() {
         let mut random = fastrand::Rng::with_seed(7);
-        for (text, mean_s) in
-            [("2s", 2.0), ("1s..3s", 2.0), ("exp 2s", 2.0), ("lognormal 2s 0.5", 2.0 * 0.125_f64.exp()), ("pareto 1s 3", 1.5)]
-        {
+        for (text, mean_s) in [
+            ("2s", 2.0),
+            ("1s..3s", 2.0),
+            ("exp 2s", 2.0),
+            ("lognormal 2s 0.5", 2.0 * 0.125_f64.exp()),
+            ("pareto 1s 3", 1.5),
+        ] {
             let think = Think::parse(text).expect(text);
             let all: f64 = (0..20_000).map(|_| think.draw(&mut random).as_secs_f64()).sum();
             assert!((all / 20_000.0 / mean_s - 1.0).abs() < 0.05, "{text}: {}", all / 20_000.0);

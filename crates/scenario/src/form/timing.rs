@@ -50,7 +50,11 @@ pub(crate) fn executor(table: &Table<'_, '_>) -> Option<Executor> {
             table.document.wrong(at, format!("rate = {text:?} says no iterations over time"), remedy);
         });
         let users_max = max_users.unwrap_or(USERS_MAX_DEFAULT.max(u64::from(users.unwrap_or(0))) as u32);
-        return Some(Executor::Arrivals { profile: profile.ok()?, users: users.unwrap_or(0).min(users_max), users_max });
+        return Some(Executor::Arrivals {
+            profile: profile.ok()?,
+            users: users.unwrap_or(0).min(users_max),
+            users_max,
+        });
     }
     let users = users?;
     Some(match (iterations, each, duration) {
@@ -66,7 +70,10 @@ pub(crate) fn executor(table: &Table<'_, '_>) -> Option<Executor> {
             return None;
         }
         (None, None, None) => {
-            table.wrong("the scenario has no end", "write duration = \"1m\", iterations = 1000, or iterations_each = 10");
+            table.wrong(
+                "the scenario has no end",
+                "write duration = \"1m\", iterations = 1000, or iterations_each = 10",
+            );
             return None;
         }
     })

@@ -26,9 +26,15 @@ pub fn judge(slo: &Slo, tally: &Tally, duration: Duration) -> Judged {
     }
     let share_of = |bad: u64| bad as f64 / tally.requests as f64;
     let told = |bad: u64, allowed: f64| {
-        format!("{bad} of {} requests missed it, {:.3} %, of {:.3} % allowed", tally.requests, share_of(bad) * 100.0, allowed * 100.0)
+        format!(
+            "{bad} of {} requests missed it, {:.3} %, of {:.3} % allowed",
+            tally.requests,
+            share_of(bad) * 100.0,
+            allowed * 100.0
+        )
     };
-    let slow = |time, limit_ns: u64| trend(tally, time).map_or(0, |trend| trend.above(limit_ns as f64 / 1e6)) + tally.failed;
+    let slow =
+        |time, limit_ns: u64| trend(tally, time).map_or(0, |trend| trend.above(limit_ns as f64 / 1e6)) + tally.failed;
     let (is_met, words) = match slo.threshold {
         Threshold::Percentile { time, share, limit_ns } => {
             let bad = slow(time, limit_ns);
@@ -42,7 +48,10 @@ pub fn judge(slo: &Slo, tally: &Tally, duration: Duration) -> Judged {
         Threshold::Mean { time, limit_ns } => {
             let mean = trend(tally, time).map_or(0.0, Trend::mean);
             let any = tally.requests > tally.failed;
-            (any && mean < limit_ns as f64 / 1e6, format!("it was {mean:.3} ms over {} successes", tally.requests - tally.failed))
+            (
+                any && mean < limit_ns as f64 / 1e6,
+                format!("it was {mean:.3} ms over {} successes", tally.requests - tally.failed),
+            )
         }
         Threshold::Errors { share } => (share_of(tally.failed) <= share, told(tally.failed, share)),
         Threshold::Rate { per_s } => {

@@ -1,6 +1,8 @@
 //! A user that follows a program.
 
-use crate::behaviour::{Answer, AnsweredBy, Ask, Behaviour, Cookies, Failure, Iteration, Kept, Maker, News, User, Wants};
+use crate::behaviour::{
+    Answer, AnsweredBy, Ask, Behaviour, Cookies, Failure, Iteration, Kept, Maker, News, User, Wants,
+};
 use crate::form::{Body, Feeder, Need, Op, Program, Scenarios, Step, Values};
 use crate::metrics::{Builtin, Shared};
 use crate::play::tallies::Tallies;
@@ -227,7 +229,10 @@ impl Player {
         if ends.is_none() {
             let unfit = self.check(step, answer);
             failed = failed.or(unfit);
-            ends = step.expects.iter().find_map(|check| Some(format!("expected {}: {}", check.text(), judge(check, answer)?)));
+            ends = step
+                .expects
+                .iter()
+                .find_map(|check| Some(format!("expected {}: {}", check.text(), judge(check, answer)?)));
             let body = String::from_utf8_lossy(&answer.body);
             let mut json = None;
             if ends.is_none() && matches!(step.body, Body::Graphql { .. }) {
@@ -238,7 +243,9 @@ impl Player {
                     Some(value) => drop(self.values.insert(name.clone(), value)),
                     None if *need == Need::May => drop(self.values.insert(name.clone(), String::new())),
                     None => {
-                        ends = ends.or_else(|| Some(format!("nothing to take for {name} in an answer of status {}", self.status)));
+                        ends = ends.or_else(|| {
+                            Some(format!("nothing to take for {name} in an answer of status {}", self.status))
+                        });
                     }
                 }
             }
@@ -290,8 +297,10 @@ fn body(body: &Body, values: &Values) -> (Vec<u8>, Option<&'static str>) {
         Body::Json(json) => (json.fill(values).to_string().into_bytes(), Some("application/json")),
         Body::Form(fields) => {
             let encode = crate::form::encode;
-            let pairs: Vec<_> =
-                fields.iter().map(|(name, value)| format!("{}={}", encode(name), encode(&value.fill(values)))).collect();
+            let pairs: Vec<_> = fields
+                .iter()
+                .map(|(name, value)| format!("{}={}", encode(name), encode(&value.fill(values))))
+                .collect();
             (pairs.join("&").into_bytes(), Some("application/x-www-form-urlencoded"))
         }
         Body::Graphql { query, variables, operation } => {

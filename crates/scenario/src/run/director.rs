@@ -102,7 +102,16 @@ impl Runner {
             let own = first..first + planned.executor.users_max();
             users.extend(own.map(|number| UserState::new(User::Of { scenario, number })));
             let name = Arc::clone(&planned.name);
-            counts.push(ScenarioCounts { name, begun: 0, finished: 0, failed: 0, cut: 0, unfed: 0, dropped: 0, users_max: 0 });
+            counts.push(ScenarioCounts {
+                name,
+                begun: 0,
+                finished: 0,
+                failed: 0,
+                cut: 0,
+                unfed: 0,
+                dropped: 0,
+                users_max: 0,
+            });
         }
         Self {
             plan,

@@ -3,6 +3,7 @@
 
 mod open;
 mod plain;
+mod played;
 mod server;
 
 use std::sync::{Arc, Mutex};
