@@ -148,14 +148,16 @@ impl Course {
     /// Whether nothing of it is under way, and nothing more comes.
     #[must_use]
     pub fn is_over(&self, now_ns: u64) -> bool {
-        let exhausted = match &self.kind {
+        if self.working > 0 {
+            return false;
+        }
+        match &self.kind {
             Kind::Arrivals { next_ns, .. } => next_ns.is_none(),
             _ if now_ns >= self.end_ns => true,
             Kind::Constant | Kind::Ramping { .. } => false,
             Kind::Shared { iterations } => self.begun >= *iterations,
             Kind::PerUser { iterations } => self.users.iter().all(|user| user.begun >= *iterations),
-        };
-        exhausted && self.working == 0
+        }
     }
 
     /// Nothing of it begins any more; what is under way has as long as at its end.

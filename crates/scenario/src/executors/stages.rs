@@ -84,6 +84,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn each_change_is_told_before(start in 0u32..50, given in prop::collection::vec((0u64..20, 0u32..50), 1..5)) {
             let stages: Vec<_> = given.iter().map(|(seconds, target)| stage(*seconds, *target)).collect();

@@ -290,3 +290,46 @@ fn one_of<T: Copy>(table: &Table<'_, '_>, key: &'static str, known: &[(&str, T)]
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Lines that belong into a file, in any order.
+    const LINES: [&str; 20] = [
+        "[[scenario]]",
+        "[[scenario.steps]]",
+        "[data.d]",
+        "[setup]",
+        "users = 3",
+        "rate = \"0..5/1s\"",
+        "ramp = \"1..9/2s, 3/1s\"",
+        "duration = \"1s\"",
+        "iterations = 5",
+        "get = \"http://h/${user}?a=${x:url}\"",
+        "if = \"${x} > 3\"",
+        "else = [{ think = \"1s..2s\" }]",
+        "repeat = 2",
+        "choose = [{ weight = 2, steps = [{ get = \"/a\" }] }, { steps = [] }]",
+        "take = { x = \"css a @href\", y = \"json .a[0]\" }",
+        "check = [\"status=200\", \"json .a=1\"]",
+        "json = { a = [1, 2.5, true, \"${x}\"], b = 1979-05-27 }",
+        "slo = [\"p99<1s\", \"step a: errors<1%\", \"all: p\"]",
+        "steps = [{ group = \"g\", steps = [{ head = \"/\" }] }]",
+        "keep = [\"cookies\", \"things\"]",
+    ];
+
+    proptest! {
+        #[test]
+        fn any_lines_are_read_or_refused_with_their_place(places in prop::collection::vec(0usize..LINES.len(), 0..14)) {
+            let text: String = places.iter().map(|place| format!("{}\n", LINES[*place])).collect();
+            if let Err(mistakes) = parse(&text, Path::new("/nonexistent"), None) {
+                prop_assert!(!mistakes.is_empty());
+                for mistake in mistakes {
+                    prop_assert!(mistake.line <= places.len() + 1 && !mistake.remedy.is_empty(), "{}", mistake);
+                }
+            }
+        }
+    }
+}

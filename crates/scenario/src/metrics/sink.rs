@@ -238,6 +238,9 @@ mod tests {
     }
 
     proptest! {
+        // Each case has a histogram of half a megabyte.
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
         #[test]
         fn percentiles_are_near_those_of_the_sorted_values(mut values in prop::collection::vec(0.0..1e6f64, 1..200)) {
             let mut sink = Sink::new(Kind::Trend);

@@ -196,6 +196,10 @@ impl Runner {
         if self.handle.is_stopped() && self.phase == Phase::Running && self.ended == Ended::Planned {
             self.stop_all(Ended::Stopped, now_ns, orders);
         }
+        if self.handle.is_stopped() && self.phase == Phase::Setup {
+            self.ended = Ended::Stopped;
+            return self.finish(orders);
+        }
         if now_ns >= self.around_until_ns {
             self.around_too_long(orders);
         }
@@ -229,9 +233,10 @@ impl Runner {
         });
     }
 
-    /// The run is over.
+    /// The run is over; what is under way of users that can do no more is given up.
     pub(crate) fn finish(&mut self, orders: &mut Orders) {
         self.phase = Phase::Over;
+        (0..self.users.len() as u32).for_each(|user| self.abandon_asks(user, orders));
         self.tell();
         orders.stop();
         orders.over();

@@ -266,8 +266,11 @@ impl Runner {
     }
 
     /// Requests of a user that are under way have no answer any more.
-    fn abandon_asks(&mut self, user: u32, orders: &mut Orders) {
+    pub(crate) fn abandon_asks(&mut self, user: u32, orders: &mut Orders) {
         let own = &mut self.users[user as usize];
+        if !matches!(own.doing, Doing::Waits(_)) {
+            return;
+        }
         let Doing::Waits(waits) = std::mem::replace(&mut own.doing, Doing::Works) else { return };
         for pending in waits.pending {
             if let Stage::OnLink(link) = pending.stage {
