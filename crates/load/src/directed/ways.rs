@@ -17,10 +17,13 @@ pub(crate) type Seek = dyn Fn(u32, &Url) -> Result<(), LoadError> + Send + Sync;
 #[derive(Debug, Clone)]
 pub struct Ways(Arc<Inner>);
 
+/// Servers by what tells them apart: whether it is encrypted, host, port.
+type Known = HashMap<(bool, String, u16), (u32, Way)>;
+
 struct Inner {
     most: usize,
     seek: OnceLock<Box<Seek>>,
-    known: Mutex<HashMap<(bool, String, u16), (u32, Way)>>,
+    known: Mutex<Known>,
 }
 
 impl fmt::Debug for Inner {
@@ -48,7 +51,7 @@ impl Ways {
         Self(Arc::new(Inner { most, seek: OnceLock::new(), known: Mutex::default() }))
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<(bool, String, u16), (u32, Way)>> {
+    fn known(&self) -> MutexGuard<'_, Known> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -84,7 +84,6 @@ pub struct SharedJar(Arc<Mutex<Jar>>);
 
 impl SharedJar {
     /// The jar, for as long as the guard lives.
-    #[must_use]
     pub fn lock(&self) -> MutexGuard<'_, Jar> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -230,6 +230,9 @@ fn compound(text: &str) -> Option<(Compound, &str)> {
     }
 }
 
+/// What a value is made into.
+type Made = fn(String) -> Has;
+
 /// An attribute behind `[`, and what follows its `]`.
 fn attribute(text: &str) -> Option<((String, Has), &str)> {
     let (name, rest) = name(text.trim_start())?;
@@ -238,8 +241,7 @@ fn attribute(text: &str) -> Option<((String, Has), &str)> {
     if let Some(after) = rest.strip_prefix(']') {
         return Some(((name, Has::Any), after));
     }
-    let signs: [(&str, fn(String) -> Has); 4] =
-        [("^=", Has::Begins), ("$=", Has::Ends), ("*=", Has::Contains), ("=", Has::Same)];
+    let signs: [(&str, Made); 4] = [("^=", Has::Begins), ("$=", Has::Ends), ("*=", Has::Contains), ("=", Has::Same)];
     let (has, rest) = signs.into_iter().find_map(|(sign, has)| Some((has, rest.strip_prefix(sign)?)))?;
     let rest = rest.trim_start();
     let (value, rest) = match rest.chars().next()? {

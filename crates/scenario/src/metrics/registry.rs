@@ -137,7 +137,6 @@ pub struct Shared(Arc<Mutex<Metrics>>);
 
 impl Shared {
     /// The metrics, for as long as the guard lives.
-    #[must_use]
     pub fn lock(&self) -> MutexGuard<'_, Metrics> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

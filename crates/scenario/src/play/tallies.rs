@@ -40,7 +40,6 @@ impl Tallies {
     }
 
     /// The tallies, for as long as the guard lives.
-    #[must_use]
     pub fn lock(&self) -> MutexGuard<'_, Vec<Tally>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
