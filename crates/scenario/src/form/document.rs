@@ -74,12 +74,15 @@ impl<'d, 't> Table<'d, 't> {
         Some(Value { document: self.document, value: value.get_ref(), at: value.span().start })
     }
 
-    /// All keys and values, where keys are names of the user's.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (String, Value<'d, 't>)> {
-        self.table.iter().map(|(key, value)| {
-            let value = Value { document: self.document, value: value.get_ref(), at: value.span().start };
-            (key.get_ref().to_string(), value)
-        })
+    /// All keys and values in the order of the file, where keys are names of the user's.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (String, Value<'d, 't>)> + use<'d, 't> {
+        let entry = |(key, value): (&'d toml::Spanned<_>, &'d toml::Spanned<DeValue<'t>>)| {
+            let key: &std::borrow::Cow<'t, str> = key.get_ref();
+            (key.to_string(), Value { document: self.document, value: value.get_ref(), at: value.span().start })
+        };
+        let mut entries: Vec<_> = self.table.iter().map(entry).collect();
+        entries.sort_by_key(|(_, value)| value.at);
+        entries.into_iter()
     }
 
     /// Refuses keys that were not asked for.
