@@ -4,6 +4,7 @@ use crate::behaviour::Tags;
 use crate::executors::Planned;
 use crate::form::condition::Condition;
 use crate::form::feeder::Feeder;
+use crate::form::scope::Scope;
 use crate::form::slo::Slo;
 use crate::form::take::Take;
 use crate::form::template::{Template, Values};
@@ -35,41 +36,6 @@ pub struct Scenarios {
     pub slos: Vec<Slo>,
     /// Where random numbers begin.
     pub seed: u64,
-}
-
-/// What is counted apart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scope {
-    /// What it is.
-    pub kind: ScopeKind,
-    /// Its name; of a tag, `name=value`.
-    pub name: String,
-}
-
-/// What is counted apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScopeKind {
-    /// All requests.
-    All,
-    /// The requests of a step.
-    Step,
-    /// Those of a group.
-    Group,
-    /// Those with a tag.
-    Tag,
-}
-
-impl ScopeKind {
-    /// Its name in objectives and reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Step => "step",
-            Self::Group => "group",
-            Self::Tag => "tag",
-        }
-    }
 }
 
 /// What a user does in an iteration.

@@ -1,6 +1,6 @@
 //! What is counted apart, and the names that texts may use.
 
-use crate::form::program::{Scope, ScopeKind};
+use crate::form::scope::{Scope, ScopeKind};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 

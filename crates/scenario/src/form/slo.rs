@@ -1,6 +1,6 @@
 //! What a run must hold: `p99<50ms`, `step NAME: p95<200ms`, `group NAME: errors<1%`, `tag a=b: rate>5/s`.
 
-use crate::form::program::{Scope, ScopeKind};
+use crate::form::scope::{Scope, ScopeKind};
 use weir_diagnostic::nearest;
 use weir_measure::threshold::{Threshold, ThresholdError};
 

@@ -1,8 +1,9 @@
 //! A request of a scenario, as its table says.
 
 use crate::form::document::{Table, Value};
-use crate::form::program::{Body, Json, Need, ScopeKind, Step};
-use crate::form::steps::Place;
+use crate::form::place::Place;
+use crate::form::program::{Body, Json, Need, Step};
+use crate::form::scope::ScopeKind;
 use crate::form::take::Take;
 use crate::form::template::{Template, is_name};
 use std::sync::Arc;

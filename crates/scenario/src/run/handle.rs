@@ -1,13 +1,13 @@
 //! The live side of a run.
 
-use crate::run::Below;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use weir_load::Control;
 
 /// The live side of a run: shared with the code that shows its progress, or ends it.
 #[derive(Debug, Default)]
 pub struct Handle {
     stop: AtomicBool,
-    pub(crate) control: Below,
+    pub(crate) control: Control,
     pub(crate) users: AtomicU32,
     pub(crate) iterations: AtomicU64,
     pub(crate) dropped: AtomicU64,

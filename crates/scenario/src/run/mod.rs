@@ -21,7 +21,7 @@ use crate::metrics::Shared;
 use director::Runner;
 use incoming::Watch;
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_load::{Control, LoadReport};
+use weir_load::LoadReport;
 
 /// Makes a run and reports what it found; `handle` shows its progress and can end it.
 ///
@@ -48,6 +48,3 @@ pub fn run(
         _ => Ok((report, load)),
     }
 }
-
-/// The control of the engine below, for what shows connections and bytes.
-pub(crate) type Below = Control;
