@@ -72,6 +72,9 @@ sim-cluster: ## Simulates rules over nodes with NODES (1000) nodes that are aske
 test-upstreams: deps ## Sends published smuggling vectors through weir to Apache, nginx, gunicorn, Node and Go.
 	@scripts/test-upstreams
 
+test-scenarios: build ## Plays a scenario against the administration pages of Django, as Debian has them.
+	@scripts/test-scenarios
+
 test-grpc: build ## Has gRPC's own server and client explained, in the clear and over TLS, as root; Go fetches gRPC from its module proxy.
 	@scripts/test-grpc
 

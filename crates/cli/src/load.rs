@@ -45,7 +45,7 @@ mod workers;
 mod workload;
 
 pub(crate) use args::Args;
-pub(crate) use fault::culprit_by_share;
+pub(crate) use fault::{as_json as whose_fault_json, culprit_by_share, words as whose_fault};
 pub(crate) use live::{Watch, watched};
 pub(crate) use load_args::LoadArgs;
 pub(crate) use run::run;

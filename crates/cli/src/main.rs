@@ -38,6 +38,7 @@ mod refreshed;
 mod replay;
 mod route;
 mod rung;
+mod scenario;
 mod script_server;
 mod serve;
 mod serve_acme;
@@ -98,6 +99,7 @@ enum Command {
     Advise(Box<advise::Args>),
     Load(Box<load::Args>),
     Worker(load::WorkerArgs),
+    Scenario(Box<scenario::Args>),
     Plan(Box<plan::Args>),
     Predict(Box<predict::Args>),
     WhatIf(Box<predict::WhatIfArgs>),
@@ -162,6 +164,7 @@ fn main() -> ExitCode {
     exit_code(match command {
         Command::Load(args) => load::run(*args),
         Command::Worker(args) => load::run_worker(&args),
+        Command::Scenario(args) => scenario::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Predict(args) => predict::run(&args),
         Command::WhatIf(args) => predict::run_what_if(&args),

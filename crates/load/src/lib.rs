@@ -48,7 +48,7 @@ pub mod workers;
 pub mod workload;
 
 pub use carried::CarriedError;
-pub use checks::{BODY_KEPT_MAX, CHECKS_MAX, Check, CheckError};
+pub use checks::{BODY_KEPT_MAX, CHECKS_MAX, Check, CheckError, JsonPath};
 pub use counts::{
     Calls, CheckReport, Counts, Fairness, Handshakes, Histogram, Http3Counts, MixReport, Packed, Point, Reason, Remark,
     Sampling, ScopeReport, Series, SessionReport, SlowTrace, Slowest, Strain, StreamReport, WebSocketReport,

@@ -8,7 +8,7 @@ use crate::counts::tally::Tally;
 use crate::error::system::checked;
 use crate::options::control::Control;
 use crate::options::settings::Options;
-use crate::plan::run_plan::{Host, Plan, Share, shares};
+use crate::plan::run_plan::{Plan, Share, shares};
 use crate::report::health::{Health, Probe};
 use crate::schedule::arrivals::Part;
 use crate::websocket::Opening;
@@ -119,7 +119,7 @@ pub(crate) fn make(
         stopped_ns: since_start(stopped_ns),
         known_ns: since_start(monotonic_ns()),
         is_stopped: control.is_stopped(),
-        left_out: plan.hosts.iter().flat_map(Host::left_out).collect(),
+        left_out: plan.hosts.iter().flat_map(|(_, host)| host.left_out()).collect(),
     })
 }
 

@@ -115,6 +115,17 @@ impl fmt::Display for ThresholdError {
 
 impl std::error::Error for ThresholdError {}
 
+impl Threshold {
+    /// Whether it is of a time that only streamed answers have.
+    #[must_use]
+    pub fn is_of_streams(self) -> bool {
+        match self {
+            Self::Percentile { time, .. } | Self::Max { time, .. } | Self::Mean { time, .. } => time.is_of_streams(),
+            Self::Errors { .. } | Self::Rate { .. } => false,
+        }
+    }
+}
+
 impl FromStr for Threshold {
     type Err = ThresholdError;
 

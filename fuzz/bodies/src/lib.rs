@@ -31,6 +31,7 @@ mod recording;
 mod relayed;
 mod requests;
 mod routing;
+mod scenario;
 mod scripts;
 mod server_http2;
 mod server_http3;
@@ -74,6 +75,7 @@ pub use requests::{
     http2_frames, page_template, ranges, url, url_file,
 };
 pub use routing::route;
+pub use scenario::scenario;
 pub use scripts::{
     scripts_correlator, scripts_fastcgi, scripts_marks, scripts_remote, scripts_requests, scripts_status,
 };

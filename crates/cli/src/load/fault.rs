@@ -10,7 +10,7 @@ const OWN_MOSTLY: f64 = 0.5;
 const OWN_PARTLY: f64 = 0.1;
 
 /// Whose fault it is, in one sentence; nothing where no request succeeded.
-pub(super) fn words(report: &LoadReport) -> Option<String> {
+pub(crate) fn words(report: &LoadReport) -> Option<String> {
     let slowest = report.slowest?;
     let time = |ns: f64| nanoseconds(ns).trim().to_owned();
     let unread = match slowest.unread_ns {
@@ -56,7 +56,7 @@ pub(super) fn cpu_ns_per_request(report: &LoadReport) -> f64 {
 }
 
 /// The same for programs; null where no request succeeded.
-pub(super) fn as_json(report: &LoadReport) -> Value {
+pub(crate) fn as_json(report: &LoadReport) -> Value {
     report.slowest.map_or(Value::Null, |slowest| {
         json!({
             "culprit": culprit(report, &slowest),

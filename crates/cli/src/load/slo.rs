@@ -48,12 +48,7 @@ impl fmt::Display for Slo {
 impl Slo {
     /// Whether it is of a time that only streamed answers have.
     pub(super) fn is_of_streams(&self) -> bool {
-        match self.threshold {
-            Threshold::Percentile { time, .. } | Threshold::Max { time, .. } | Threshold::Mean { time, .. } => {
-                time.is_of_streams()
-            }
-            Threshold::Errors { .. } | Threshold::Rate { .. } => false,
-        }
+        self.threshold.is_of_streams()
     }
 
     /// As what a search for the highest rate needs: an objective of shares, of all requests.

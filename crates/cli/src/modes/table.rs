@@ -693,6 +693,19 @@ pub(super) const COMMANDS: &[Usage] = &[
             },
         ],
     },
+    Usage {
+        path: &["scenario"],
+        options: &[
+            &["file", "base", "check", "slo", "junit", "insecure", "ca", "resolve", "connect_to", "cpu", "json"],
+            &["quiet"],
+        ],
+        modes: &[Mode {
+            example: "scenario f.toml --check",
+            is_on: |matches| matches.get_flag("check"),
+            idle: &[&["slo", "junit", "insecure", "ca", "resolve", "connect_to", "cpu", "json", "quiet"]],
+            words: "the file is only read (--check), and nothing is loaded; leave it out",
+        }],
+    },
     Usage { path: &["ab"], options: &[&["words"]], modes: &[] },
     Usage { path: &["http_load"], options: &[&["words"]], modes: &[] },
     Usage { path: &["httperf"], options: &[&["words"]], modes: &[] },

@@ -48,6 +48,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Content is placed by the planner's own ring and order.
     ("cluster", &["keeper", "plan"]),
     ("compat", &["load", "terminal"]),
+    ("scenario", &["diagnostic", "load", "measure"]),
     ("advise", &["capture", "compare", "load", "measure", "report", "terminal", "trace"]),
     (
         "explain",
@@ -100,6 +101,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "query",
             "record",
             "report",
+            "scenario",
             "script-server",
             "scripts",
             "server",
@@ -123,6 +125,7 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     // Options are the command's.
     ("advise", &["clap"]),
     ("compat", &["clap"]),
+    ("scenario", &["clap", "std::net::Tcp"]),
     ("explain", &["clap"]),
     ("record", &["clap"]),
     ("terminal", &["clap"]),

@@ -107,7 +107,7 @@ pub(super) fn options(arguments: &Arguments, shared: &Shared) -> anyhow::Result<
     // As the original: within a session, and where there are none not at all.
     let resumes = driver.has_sessions() && !arguments.tls.no_reuse;
     let links_of_a_user = if resumes { driver.links() } else { 0 };
-    options.directed = Some(Directed { director: Box::new(driver), at_a_time: 1, links_of_a_user });
+    options.directed = Some(Directed { director: Box::new(driver), at_a_time: 1, links_of_a_user, ways: None });
     Ok(options)
 }
 

@@ -156,8 +156,12 @@ fn worker(
         options.hang_up = true;
         let (shared, control, ended) = (shared.clone(), Arc::clone(&control), Arc::clone(&ended));
         let driver = Driver::new(script, asks.plan, Arc::clone(&thread), shared, control, ended);
-        options.directed =
-            Some(Directed { director: Box::new(driver), at_a_time: options.connections, links_of_a_user: 0 });
+        options.directed = Some(Directed {
+            director: Box::new(driver),
+            at_a_time: options.connections,
+            links_of_a_user: 0,
+            ways: None,
+        });
     }
     Ok(Worker { options: Mutex::new(Some(options)), control, thread, shared, script: ended })
 }

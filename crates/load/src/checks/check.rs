@@ -54,6 +54,26 @@ impl Check {
         self.scope.as_ref().is_none_or(|scope| scope.contains(url, request))
     }
 
+    /// What came instead of what it asks for, of a response whose head and decoded body are at hand; `None` where it is
+    /// right.
+    #[must_use]
+    pub fn unfit<'h>(
+        &self,
+        status: u16,
+        headers: impl Iterator<Item = (&'h str, &'h str)>,
+        body: &[u8],
+    ) -> Option<String> {
+        let keeps = self.test.keeps();
+        let mut seen = Seen::new(keeps);
+        if keeps.head {
+            let lines: String = headers.map(|(name, value)| format!("{name}: {value}\n")).collect();
+            seen.head(lines.as_bytes());
+        }
+        seen.content(body);
+        let answer = Answer { status, body_bytes: body.len() as u64 };
+        self.test.failure(answer, Some(&seen), &mut Parsed::default())
+    }
+
     /// What it needs of responses.
     pub(crate) fn keeps(&self) -> Keeps {
         self.test.keeps()

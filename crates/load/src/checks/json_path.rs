@@ -7,7 +7,7 @@ const STEPS_MAX: usize = 64;
 
 /// The way to a place in a JSON value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct JsonPath(Vec<Step>);
+pub struct JsonPath(Vec<Step>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
@@ -19,7 +19,8 @@ impl JsonPath {
     /// Reads a path at the begin of a text; gives what follows it. `None` where there is none.
     ///
     /// A name without quotes ends at the signs of paths and comparisons and at a blank.
-    pub(crate) fn read(text: &str) -> Option<(Self, &str)> {
+    #[must_use]
+    pub fn read(text: &str) -> Option<(Self, &str)> {
         let mut steps = Vec::new();
         let mut rest = text;
         if let Some(behind) = rest.strip_prefix('.')
@@ -63,7 +64,8 @@ impl JsonPath {
     }
 
     /// What stands there, if anything does.
-    pub(crate) fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+    #[must_use]
+    pub fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         self.0.iter().try_fold(value, |value, step| match step {
             Step::Name(name) => value.get(name.as_str()),
             Step::Place(place) => value.get(*place),

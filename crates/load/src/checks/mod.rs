@@ -9,6 +9,7 @@ mod test;
 
 pub use check::{CHECKS_MAX, Check};
 pub use error::CheckError;
+pub use json_path::JsonPath;
 pub use seen::BODY_KEPT_MAX;
 pub(crate) use seen::{Keeps, Seen};
 pub(crate) use test::{Answer, Parsed};

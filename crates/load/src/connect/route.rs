@@ -3,7 +3,7 @@
 use crate::connect::endpoint::Endpoint;
 use crate::connect::kernel::{Transport, without_port};
 use crate::connect::trust;
-use crate::options::settings::Options;
+use crate::options::means::Means;
 use crate::reach::Reach;
 use crate::reach::answer::Credentials;
 use crate::reach::answer::{Destination, Language};
@@ -51,7 +51,7 @@ impl Tunnel {
 
 impl Route {
     /// Finds the way to a URL.
-    pub(crate) fn to(url: &Url, options: &Options) -> Result<Self, LoadError> {
+    pub(crate) fn to(url: &Url, options: &Means) -> Result<Self, LoadError> {
         let reach = &options.reach;
         let find = |host: &str, port| resolve::addresses(host, port, reach.family, &reach.resolve);
         let (host, port) = match &reach.connect_to {

@@ -21,6 +21,11 @@ impl Spread {
         Self { in_use, in_reserve, next: lane as usize }
     }
 
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.in_use.is_empty()
+    }
+
     /// Where the next connection goes.
     pub(crate) fn next(&mut self) -> usize {
         let place = self.in_use[self.next % self.in_use.len()];

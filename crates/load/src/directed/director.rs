@@ -1,5 +1,6 @@
 //! The director, how it is asked, and what it orders.
 
+use crate::directed::ways::Ways;
 use crate::requests::piece::Piece;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -46,6 +47,9 @@ pub struct Directed {
     /// So many links are one user's, beginning with each multiple of this number: TLS sessions are resumed among them, and
     /// nowhere else, until [`Orders::forget`]. 0 = as `resume` of the options of TLS says.
     pub links_of_a_user: u32,
+    /// The servers that are asked, if they are found only while the run is under way, in place of those of
+    /// [`crate::Requests::list`], which is empty then: [`Ways::request`] says what stands for a place of it.
+    pub ways: Option<Ways>,
 }
 
 /// What a director wants to be done, in order.

@@ -5,5 +5,7 @@
 //! request depends on what came before: sessions over several connections, embedded objects of a page.
 
 pub(crate) mod director;
+pub(crate) mod ways;
 
 pub use director::{Directed, Director, LINKS_MAX, Orders};
+pub use ways::{Way, Ways};

@@ -4,12 +4,13 @@ use crate::LoadError;
 use crate::connect::connection::Phase;
 use crate::connect::connector::REOPEN_NS;
 use crate::connect::kernel::{BROKEN, monotonic_ns};
+use crate::connect::spread::Spread;
 use crate::connect::stream::{Handshake, Stream};
 use crate::engine::protocol::ProtocolLoop;
 use crate::engine::state::{Engine, Version};
 use crate::error::outcomes::outcome_of_connect;
 use crate::error::tls_words;
-use crate::plan::run_plan::Host;
+use crate::plan::host::Host;
 use crate::reach::refusal::Refusal;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -27,6 +28,10 @@ where
         let host = self.host_of(&purpose);
         let of_lane = self.connector.numbered;
         let number = self.network_of(&purpose).unwrap_or(of_lane);
+        if self.connector.addresses[host as usize].is_empty() {
+            let endpoints = &self.plan.hosts[host as usize].route.endpoints;
+            self.connector.addresses[host as usize] = Spread::new(endpoints, self.connector.lane);
+        }
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Connecting;
         connection.counted = true;
@@ -89,6 +94,7 @@ where
         if route.is_plain() {
             return self.made(slot);
         }
+        self.events.reached(self.connections[slot].number);
         let own = self.own_encryption(slot);
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Handshaking;
@@ -164,7 +170,8 @@ where
         if is_new {
             to.leave_out(address, &error);
         }
-        if !goes_on && (!is_new || to.reached.load(Ordering::Relaxed)) {
+        let ends_run = is_new && !to.reached.load(Ordering::Relaxed) && self.plan.hosts.end_the_run();
+        if !goes_on && !ends_run {
             let says_more = outcome.is_ours() || outcome == Outcome::ConnectFailed;
             let words = says_more.then(|| error.to_string());
             self.not_made(slot, outcome, words.as_deref());
@@ -193,7 +200,7 @@ where
             None => (Outcome::Tls, tls_words::words(error)),
         };
         let host = self.host(slot);
-        if !host.agreed.load(Ordering::Relaxed) {
+        if !host.agreed.load(Ordering::Relaxed) && self.plan.hosts.end_the_run() {
             self.fatal = Some(match (outcome, &host.route.proxy) {
                 (Outcome::Proxy, Some(proxy)) => LoadError::Proxy { proxy: proxy.clone(), cause: words.clone() },
                 _ => self.no_handshake(host.url.host.clone(), words.clone(), error),

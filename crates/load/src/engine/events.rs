@@ -61,6 +61,13 @@ impl Events {
         }
     }
 
+    /// The other end of a connection took it; what is agreed on before requests follows.
+    pub(crate) fn reached(&mut self, connection: u64) {
+        if let Some(observer) = &mut self.observer {
+            observer.reached(connection, monotonic_ns());
+        }
+    }
+
     /// A connection can carry requests from now on.
     #[inline]
     pub(crate) fn connected(&mut self, connection: u64, begin_ns: u64, ready_ns: u64) {

@@ -16,7 +16,8 @@ use crate::engine::events::Events;
 use crate::engine::unread::Unread;
 use crate::options::control::Control;
 use crate::plan::chooser::Chooser;
-use crate::plan::run_plan::{Host, Plan, Share};
+use crate::plan::host::Host;
+use crate::plan::run_plan::{Plan, Share};
 use crate::schedule::scheduler::Scheduler;
 
 /// What one read takes at most.
@@ -81,8 +82,9 @@ impl<'a, V: Version> Engine<'a, V> {
         kernel.transport = room.transport;
         let http = http(&kernel)?;
         let clients = Clients::new(plan.sources, room.places_are_clients.then_some(share.connections));
-        let spread = |host: &Host| Spread::new(&host.route.endpoints, share.lane);
-        let addresses = plan.hosts.iter().map(spread).collect();
+        // Of those that are found later, when the first connection is made.
+        let spread = |host: Option<&Host>| Spread::new(host.map_or(&[][..], |host| &host.route.endpoints), share.lane);
+        let addresses = (0..plan.hosts.len()).map(|place| spread(plan.hosts.get(place))).collect();
         Ok(Self {
             plan,
             control,

@@ -244,7 +244,7 @@ impl Engine<'_, Http1> {
                 self.fail_for(slot, Outcome::Closed, "the server ended the connection with the response before");
             }
         } else if over.batch.session != 0 {
-            self.burst_answered(slot, keep);
+            return self.burst_over(slot, keep, &over);
         } else if keep {
             match self.next_batch(host) {
                 Some(batch)

@@ -5,6 +5,7 @@ use crate::engine::protocol::TakenUp;
 use crate::engine::sessions::{ActiveSession, End, Step};
 use crate::engine::slowest::{held_us, micros};
 use crate::engine::state::Engine;
+use crate::http1::account::Over;
 use crate::http1::connection::Batch;
 use crate::http1::state::{Http1, Wanted};
 use crate::requests::piece::Piece;
@@ -106,6 +107,17 @@ impl Engine<'_, Http1> {
             Some(slot) => self.begin(slot as usize, batch),
             None => self.open(batch),
         }
+    }
+
+    /// All of a burst is answered by a response that counts; `usable` if the connection can carry more.
+    pub(crate) fn burst_over(&mut self, slot: usize, usable: bool, over: &Over) {
+        if self.is_directed() {
+            // A director knows the times of a request when it decides on the next.
+            self.count_answer(over);
+            return self.burst_answered(slot, usable);
+        }
+        self.burst_answered(slot, usable);
+        self.count_answer(over);
     }
 
     /// All of a burst is answered; `usable` if the connection can carry more.

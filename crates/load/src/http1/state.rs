@@ -76,7 +76,7 @@ pub(crate) fn engine<'a>(
     control: &'a Control,
     mut share: Share,
 ) -> Result<Engine<'a, Http1>, LoadError> {
-    let open_at_once = share.connections * plan.hosts.len() as u32;
+    let open_at_once = share.connections * plan.hosts.at_once();
     let slots = open_at_once + share.connections.min(1024);
     let room = Room {
         slots,
@@ -88,7 +88,8 @@ pub(crate) fn engine<'a>(
     let queue = if share.arrivals.is_some() { share.queue.min(100_000) } else { 0 };
     let idle = share.connections as usize;
     let pool = || Pool {
-        idle: Vec::with_capacity(idle),
+        // A director's connections are its links', and rest there.
+        idle: Vec::with_capacity(if plan.directed { 0 } else { idle }),
         live: 0,
         queue: VecDeque::with_capacity(queue / plan.hosts.len()),
         jars: Vec::new(),

@@ -9,7 +9,8 @@ use crate::http2::streams::{Exchange, Streams};
 use crate::http2::users::Users;
 use crate::http2::wire::Wire;
 use crate::options::control::Control;
-use crate::plan::run_plan::{Host, Plan, Share, lingering_max};
+use crate::plan::host::Host;
+use crate::plan::run_plan::{Plan, Share, lingering_max};
 use crate::requests::cookies::CookieJar;
 use std::collections::VecDeque;
 

@@ -10,7 +10,8 @@ use crate::http3::streams::{Exchange, Streams};
 use crate::http3::transport::Transport;
 use crate::http3::wire::Wire;
 use crate::options::control::Control;
-use crate::plan::run_plan::{Host, Plan, Share, lingering_max};
+use crate::plan::host::Host;
+use crate::plan::run_plan::{Plan, Share, lingering_max};
 use crate::requests::cookies::CookieJar;
 use std::collections::VecDeque;
 

@@ -4,7 +4,7 @@ use crate::http3::frames::{BLOCK_BYTES_MAX, kind};
 use crate::http3::integers::put_number;
 use crate::http3::qpack::{put_field, put_literal, put_prefix};
 use crate::http3::transport;
-use crate::plan::run_plan::Host;
+use crate::plan::host::Hosts;
 use crate::requests::traceparent::{self, TraceIds};
 use crate::{LoadError, Options, Protocol, Request, RequestError, Url};
 use bytes::Bytes;
@@ -104,7 +104,7 @@ impl PreparedRequest {
 
 impl Wire {
     /// What the options mean; `None` if another version of HTTP is asked for.
-    pub(crate) fn new(options: &Options, hosts: &[Host]) -> Result<Option<Self>, LoadError> {
+    pub(crate) fn new(options: &Options, hosts: &Hosts) -> Result<Option<Self>, LoadError> {
         let Protocol::Http3 { streams, early_data, migrate_every } = options.protocol else { return Ok(None) };
         let requests = &options.requests;
         let cookies = (!requests.cookie_jar).then_some(requests.cookies.as_slice());
@@ -118,7 +118,7 @@ impl Wire {
             }
         };
         // Options have been checked: there is one host, and it is spoken to by TLS.
-        let tls = hosts.first().and_then(|host| host.route.tls.as_ref());
+        let tls = hosts.get(0).and_then(|host| host.route.tls.as_ref());
         let (tls, name) = tls.ok_or(LoadError::Options("HTTP/3 is always encrypted: give an https:// URL"))?;
         Ok(Some(Self {
             settings: settings().into(),

@@ -38,6 +38,12 @@ pub trait Observer: Send {
         let _ = connection;
     }
 
+    /// The other end took a connection at this time (CLOCK_MONOTONIC nanoseconds), and a proxy's consent or TLS follows;
+    /// not called where neither does.
+    fn reached(&mut self, connection: u64, at_ns: u64) {
+        let _ = (connection, at_ns);
+    }
+
     /// A connection can carry requests since `ready_ns`, TLS and a proxy's consent included; its connect call began at
     /// `begin_ns`. Both are CLOCK_MONOTONIC nanoseconds.
     fn connected(&mut self, connection: u64, begin_ns: u64, ready_ns: u64) {

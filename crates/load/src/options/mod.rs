@@ -2,6 +2,7 @@
 
 mod check;
 pub(crate) mod control;
+pub(crate) mod means;
 mod messages;
 pub(crate) mod settings;
 mod streaming;

@@ -2,5 +2,6 @@
 
 pub(crate) mod chooser;
 pub(crate) mod followed;
+pub(crate) mod host;
 pub(crate) mod run_plan;
 pub(crate) mod table;

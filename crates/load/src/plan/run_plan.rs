@@ -1,21 +1,19 @@
 //! What the loops of a run share, and what each is given.
 
 use crate::checks::Keeps;
-use crate::connect::route::Route;
 use crate::counts::answered::Answered;
 use crate::counts::slices::Slices;
 use crate::directed::director::Directed;
+use crate::options::means::Means;
 use crate::options::settings::{Io, Options};
 use crate::plan::chooser::Chooser;
 use crate::plan::followed::Followed;
+use crate::plan::host::{Host, Hosts};
 use crate::plan::table::Table;
 use crate::schedule::arrivals::{Arrivals, Part};
 use crate::sessions::session::{Session, Sessions};
 use crate::workload::mix::Mix;
-use crate::{Form, LoadError, Observer, Protocol, SlowClient, Sockets, Statuses, Streaming, Url};
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use crate::{Form, LoadError, Observer, Protocol, SlowClient, Sockets, Statuses, Streaming};
 use std::time::Duration;
 use weir_wire::Producer;
 
@@ -56,7 +54,7 @@ pub(crate) struct Plan {
     pub(crate) streaming: Option<Streaming>,
     pub(crate) sockets: Sockets,
     /// Where the requests go; one at least.
-    pub(crate) hosts: Vec<Host>,
+    pub(crate) hosts: Hosts,
 }
 
 /// Whether bytes go through io_uring.
@@ -67,22 +65,6 @@ pub(crate) enum RingWish {
     WhereCheaper,
     /// Always; the run is not made where the kernel has none.
     Only,
-}
-
-/// One of the servers that are loaded.
-#[derive(Debug)]
-pub(crate) struct Host {
-    /// What cookies are judged by.
-    pub(crate) url: Url,
-    pub(crate) route: Route,
-    /// Whether any connection was ever made: if none, the server is not there, and the run makes no sense.
-    pub(crate) reached: AtomicBool,
-    /// The same of each of its addresses.
-    pub(crate) reached_at: Box<[AtomicBool]>,
-    /// The addresses that no connection could be made to, with the reason of the first.
-    left_out: Mutex<BTreeMap<usize, String>>,
-    /// Whether any TLS handshake ever succeeded.
-    pub(crate) agreed: AtomicBool,
 }
 
 /// One loop's part of the connections, requests and arrivals.
@@ -149,6 +131,7 @@ impl Plan {
             _ if !closed_slowly => lingering_max(options.connections, true),
             threads => threads * lingering_max(options.connections.div_ceil(threads), false),
         };
+        let ways = options.directed.as_ref().and_then(|directed| directed.ways.clone());
         raise_open_files(options.connections, lingering, urls.len())?;
         let requests = Table::new(options)?;
         let encrypted = urls.iter().any(|url| url.encrypted);
@@ -160,6 +143,11 @@ impl Plan {
             && options.streaming.is_none()
             && options.requests.are_ready_made(options.pipeline)
             && requests.entries.iter().all(|entry| entry.keep_alive);
+        let means = Means::of(options);
+        let hosts = match ways {
+            Some(ways) => Hosts::found(&ways, means)?,
+            None => Hosts::Listed(urls.into_iter().map(|url| Host::new(&means, url)).collect::<Result<_, _>>()?),
+        };
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4);
         Ok(Self {
             has_more: requests.is_composed || followed.is_some() || options.streaming.is_some(),
@@ -184,46 +172,8 @@ impl Plan {
             streaming: options.streaming,
             sockets: options.sockets.clone(),
             hang_up: options.hang_up,
-            hosts: urls.into_iter().map(|url| Host::new(options, url)).collect::<Result<_, _>>()?,
+            hosts,
         })
-    }
-}
-
-impl Host {
-    /// Finds the way to the host of a URL.
-    fn new(options: &Options, url: &Url) -> Result<Self, LoadError> {
-        let route = Route::to(url, options)?;
-        Ok(Self {
-            url: url.clone(),
-            reached_at: route.endpoints.iter().map(|_| AtomicBool::new(false)).collect(),
-            left_out: Mutex::default(),
-            route,
-            reached: AtomicBool::new(false),
-            agreed: AtomicBool::new(false),
-        })
-    }
-}
-
-impl Host {
-    /// No connection can be made to one of its addresses.
-    pub(crate) fn leave_out(&self, address: usize, cause: &std::io::Error) {
-        let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
-        left_out.entry(address).or_insert_with(|| cause.to_string());
-    }
-
-    /// What is to be known of addresses that no connection went to, in words. That none went to those of one version of
-    /// IP, as of a server that listens to the other only, is no news.
-    pub(crate) fn left_out(&self) -> Vec<String> {
-        let kind = |address: usize| self.route.endpoints[address].address().map(|address| address.is_ipv4());
-        let reached = |address: usize| self.reached_at[address].load(Ordering::Relaxed);
-        let used: Vec<_> = (0..self.reached_at.len()).filter(|address| reached(*address)).map(kind).collect();
-        let left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
-        let missed = left_out.iter().filter(|(address, _)| used.contains(&kind(**address)) && !reached(**address));
-        let words = missed.map(|(address, cause)| {
-            let (endpoint, host) = (&self.route.endpoints[*address], &self.url.host);
-            format!("{endpoint} of {host} cannot be reached ({cause}): connections went to its other addresses only")
-        });
-        words.collect()
     }
 }
 

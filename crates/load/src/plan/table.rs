@@ -89,6 +89,10 @@ impl Table {
         let fixed = if requests.cookie_jar { Vec::new() } else { crate::requests::cookies::line(&requests.cookies) };
         let given = requests.list.iter().map(|listed| (&listed.url, &listed.request));
         let one = requests.list.is_empty().then_some((&options.url, &options.request));
+        if let Some(ways) = options.directed.as_ref().and_then(|directed| directed.ways.as_ref()) {
+            table.push_ways(ways.most());
+            return Ok(table);
+        }
         let hosts = requests.hosts();
         for (url, request) in given.chain(one) {
             let host = hosts.iter().position(|host| host.is_same_host(url)).unwrap_or(0);
@@ -113,6 +117,27 @@ impl Table {
             table.alias = Alias::new(&requests.list.iter().map(|listed| listed.weight).collect::<Vec<_>>());
         }
         Ok(table)
+    }
+
+    /// Two requests for each of so many servers: with and without a body in the answer. A director gives their bytes.
+    fn push_ways(&mut self, servers: usize) {
+        for number in 0..servers as u32 * 2 {
+            self.entries.push(Entry {
+                start: 0,
+                bytes: 0,
+                cookies_at: 0,
+                has_cookies: false,
+                trace_at: 0,
+                path_at: 0,
+                path_bytes: 0,
+                name: 0,
+                host: number / 2,
+                head_only: number % 2 == 1,
+                idempotent: false,
+                keep_alive: true,
+            });
+        }
+        self.is_mixed = true;
     }
 
     fn push(

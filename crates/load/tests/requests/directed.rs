@@ -65,7 +65,7 @@ fn options(server: &Server, arrivals: u64, play: Play) -> Options {
     let mut options = server.options(arrivals);
     options.connections = 4;
     options.hang_up = true;
-    options.directed = Some(Directed { director: Box::new(play), at_a_time: 1, links_of_a_user: 0 });
+    options.directed = Some(Directed { director: Box::new(play), at_a_time: 1, links_of_a_user: 0, ways: None });
     options
 }
 

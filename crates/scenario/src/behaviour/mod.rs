@@ -1,0 +1,11 @@
+//! What a user does, apart from how its requests are made.
+
+mod answer;
+mod ask;
+mod jar;
+mod user;
+
+pub use answer::{Answer, AnsweredBy, Failing, Redirected, Timings};
+pub use ask::{Ask, Cookies, Kept, Tags};
+pub use jar::{Jar, SharedJar};
+pub use user::{Behaviour, Failure, Iteration, Maker, News, User, Wants};
