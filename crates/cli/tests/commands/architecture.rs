@@ -48,6 +48,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Content is placed by the planner's own ring and order.
     ("cluster", &["keeper", "plan"]),
     ("compat", &["load", "terminal"]),
+    ("k6", &["load", "scenario", "terminal"]),
     ("advise", &["capture", "compare", "load", "measure", "report", "terminal", "trace"]),
     (
         "explain",
@@ -91,6 +92,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "formats",
             "import",
             "isapi",
+            "k6",
             "keeper",
             "load",
             "measure",
