@@ -75,6 +75,9 @@ test-upstreams: deps ## Sends published smuggling vectors through weir to Apache
 test-grpc: build ## Has gRPC's own server and client explained, in the clear and over TLS, as root; Go fetches gRPC from its module proxy.
 	@scripts/test-grpc
 
+test-k6: deps ## Runs the examples that come with k6 by k6 and by weir k6 against one server, and compares what they count; needs Go.
+	@scripts/test-k6
+
 test-sites: build ## Uses WordPress, DokuWiki, Django, Flask and Node behind the server in Chromium; SITES="flask chat" chooses.
 	@scripts/deps test sites
 	@scripts/test-sites --pictures $(TARGET)/sites $(SITES)

@@ -27,6 +27,8 @@ pub(crate) struct Arguments {
     pub(crate) without_thresholds: bool,
     pub(crate) without_summary: bool,
     pub(crate) summary_export: Option<PathBuf>,
+    /// A file of options, which come behind the script's.
+    pub(crate) config: Option<PathBuf>,
     pub(crate) quiet: bool,
     pub(crate) without_colours: bool,
     pub(crate) bounds: Bounds,
@@ -87,9 +89,8 @@ const SWITCHES: [&str; 17] = [
     "--verbose",
     "--linger",
 ];
-const REFUSED: [(&str, &str); 14] = [
+const REFUSED: [(&str, &str); 13] = [
     ("--out", "values do not go out one by one; take --summary-export FILE, or handleSummary()"),
-    ("--config", "options are taken from the script and the command line"),
     ("--rps", "requests are not held back as a whole; use the executor constant-arrival-rate"),
     ("--http-debug", "messages are not printed; use console.log in the script"),
     ("--execution-segment", "one process runs the whole test"),
@@ -231,6 +232,7 @@ impl Arguments {
                 _ => return Err(wrong("compact or disabled")),
             },
             "--summary-export" => self.summary_export = Some(value.into()),
+            "--config" => self.config = Some(value.into()),
             "--quiet" => self.quiet = truth()?,
             "--no-color" => self.without_colours = truth()?,
             "--include-system-env-vars" => self.without_system_env = !truth()?,

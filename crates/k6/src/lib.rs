@@ -10,6 +10,8 @@ mod digest_auth;
 mod hosts;
 mod html;
 mod options;
+#[doc(hidden)]
+pub mod readers;
 mod report;
 mod run;
 mod script;
@@ -32,6 +34,7 @@ Usage: weir k6 [run] [options] SCRIPT.js
   -s, --stage T:N[,T:N]       users that change: to N within T
   -e, --env NAME=VALUE        a variable of __ENV
       --tag NAME=VALUE        a tag of all values
+  -c, --config FILE           options as JSON, behind those of the script
       --no-setup              without setup()
       --no-teardown           without teardown()
       --no-thresholds         without thresholds

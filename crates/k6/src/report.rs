@@ -174,9 +174,11 @@ pub(crate) fn status(made: &Made) -> (u8, Option<String>) {
         Ended::Setup(failure) => {
             return (crate::wrong::SCRIPT_EXCEPTION, Some(format!("setup() failed: {}", failure.words)));
         }
-        Ended::Aborted(failure) => return (108, Some(format!("test aborted: {}", failure.words))),
         Ended::Unmade(failure) => return (crate::wrong::SCRIPT_EXCEPTION, Some(failure.words.to_string())),
-        Ended::Planned | Ended::Stopped => {}
+        Ended::Planned | Ended::Stopped | Ended::Aborted(_) => {}
+    }
+    if let Some(words) = made.world.aborted() {
+        return (108, Some(format!("test aborted: {words}")));
     }
     if made.is_stopped_by_user {
         return (105, Some("the run was ended by a signal".to_owned()));

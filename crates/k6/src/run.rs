@@ -7,6 +7,7 @@ use crate::report;
 use crate::script::{ScriptUser, Session, World};
 use crate::summary::{About, Kept};
 use crate::wrong::Wrong;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use weir_terminal::stop::Stop;
 /// How often the user's wish to end is looked at.
 const TICK: Duration = Duration::from_millis(50);
 /// How often thresholds are looked at that end a run.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_secs(2);
 
 /// What became of a run.
 pub(crate) struct Made {
@@ -80,7 +81,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Made, Wrong> {
         without_thresholds: arguments.without_thresholds,
     };
     let of_options = |wrong: OptionError| Wrong::options(&world, &wrong);
-    let plan = plan(exports.options.as_deref(), &arguments.given, &named).map_err(of_options)?;
+    let mut given = arguments.given.clone();
+    if let Some(path) = &arguments.config {
+        given.config = options_of(path)?;
+    }
+    let plan = plan(exports.options.as_deref(), &given, &named).map_err(of_options)?;
     let thresholds = keep(&world, &plan).map_err(of_options)?;
     let (reaching, mapped) = hosts::reaching(&plan).map_err(of_options)?;
     let mut settings = plan.settings.clone();
@@ -94,6 +99,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Made, Wrong> {
     drive(world, plan, thresholds, reaching).map(|made| Made { has_own_summary, ..made })
 }
 
+/// The options of a file of them.
+fn options_of(path: &Path) -> Result<serde_json::Map<String, serde_json::Value>, Wrong> {
+    let text = std::fs::read_to_string(path).map_err(|wrong| Wrong::unread(path, &wrong))?;
+    let read: serde_json::Value = serde_json::from_str(&text)
+        .map_err(|wrong| Wrong::source(format!("{}:{}:{}: {wrong}", path.display(), wrong.line(), wrong.column())))?;
+    match read {
+        serde_json::Value::Object(options) => Ok(options),
+        _ => Err(Wrong::source(format!("{}: options are a JSON object, as {{\"vus\": 10}}", path.display()))),
+    }
+}
+
 /// Has the engine run it, and looks at thresholds and at the user's wishes meanwhile.
 fn drive(world: Arc<World>, plan: Plan, thresholds: Vec<Kept>, reaching: Reaching) -> Result<Made, Wrong> {
     let run_plan = RunPlan {
@@ -102,7 +118,8 @@ fn drive(world: Arc<World>, plan: Plan, thresholds: Vec<Kept>, reaching: Reachin
         teardown: plan.has_teardown,
         around_max: plan.limits.setup.max(plan.limits.teardown),
         reaching,
-        stop_grace: Duration::from_secs(30),
+        // As in k6, what is under way is cut.
+        stop_grace: Duration::ZERO,
     };
     let handle = Arc::new(Handle::default());
     let stop = Stop::on_signals().map_err(|wrong| Wrong::system(&wrong))?;

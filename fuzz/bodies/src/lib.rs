@@ -45,6 +45,7 @@ pub use comparison::{comparison_history, comparison_plan};
 pub use configuration::{arm_directives, server_configuration, sql, weir_configuration};
 pub use directory::directory_manifest;
 pub use dropin::dropin_arguments;
+pub use weir_k6::readers::read as k6_texts;
 pub use exporters::exporter_answers;
 pub use formats::{
     foreign_trace, line_forms, trace_chrome_json, trace_ctf, trace_jfr, trace_lines, trace_otlp, trace_perfetto,

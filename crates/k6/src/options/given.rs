@@ -6,6 +6,8 @@ use weir_scenario::metrics::{MetricError, ThresholdError};
 /// Options of the command line that take the place of the script's.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Given {
+    /// Options of a file, which come behind the script's.
+    pub(crate) config: serde_json::Map<String, Value>,
     /// Options by their names in scripts.
     pub(crate) options: serde_json::Map<String, Value>,
 }

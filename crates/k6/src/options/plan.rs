@@ -62,7 +62,10 @@ pub(crate) fn plan(script: Option<&str>, given: &Given, named: &Named) -> Result
         Some(text) => serde_json::from_str(text).unwrap_or(Value::Null),
         None => Value::Object(Map::new()),
     };
-    let mut merged = Fields::of("options", own)?.into_inner();
+    let mut merged = given.config.clone();
+    for (name, value) in Fields::of("options", own)?.into_inner() {
+        merged.insert(name, value);
+    }
     let runs = |name: &str| matches!(name, "vus" | "duration" | "iterations" | "stages");
     if given.options.keys().any(|name| runs(name) && name != "vus") {
         ["scenarios", "duration", "iterations", "stages"].iter().for_each(|name| drop(merged.remove(*name)));

@@ -17,5 +17,6 @@ mod user;
 mod world;
 
 pub(crate) use host::{hash, hex};
+pub(crate) use sources::Sources;
 pub(crate) use user::{ScriptUser, Session, Told};
 pub(crate) use world::{Bounds, ScenarioOf, Settings, World};

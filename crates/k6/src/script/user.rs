@@ -228,7 +228,7 @@ impl Life {
         };
         let result = done.map_err(|wrong| self.failure(ctx, &wrong));
         if let (Err(failure), Session::Iterations, true) =
-            (&result, &self.session, state.cut_so_far() != Some(Cut::Ends))
+            (&result, &self.session, !matches!(state.cut_so_far(), Some(Cut::Ends | Cut::Abort(_))))
         {
             let scenario = state.world.settings().scenarios.get(iteration.scenario);
             let (name, executor) = scenario.map_or(("", ""), |one| (one.name.as_str(), one.executor.as_str()));
@@ -241,6 +241,7 @@ impl Life {
         let cut = state.take_cut();
         if let Some(Cut::Abort(words)) = &cut {
             let words = if words.is_empty() { "test.abort() was called".to_owned() } else { words.clone() };
+            state.world.abort(&words);
             return Wants::Abort(Failure::new(words));
         }
         Wants::Over(result)

@@ -99,6 +99,7 @@ pub(crate) struct World {
     shared: Mutex<HashMap<String, Arc<Vec<String>>>>,
     told: Mutex<HashSet<String>>,
     marked_failed: Mutex<Option<String>>,
+    aborted: Mutex<Option<String>>,
     pub(crate) writer: fn(&str),
 }
 
@@ -127,6 +128,7 @@ impl World {
             shared: Mutex::default(),
             told: Mutex::default(),
             marked_failed: Mutex::default(),
+            aborted: Mutex::default(),
             writer: |text| eprintln!("{text}"),
         }
     }
@@ -191,6 +193,15 @@ impl World {
         let quoted = serde_json::Value::from(words).to_string();
         let time = crate::time::utc_text(std::time::SystemTime::now());
         (self.writer)(&format!("time=\"{time}\" level={level} msg={quoted}{more}"));
+    }
+
+    /// A script ends the run; the first reason counts.
+    pub(crate) fn abort(&self, words: &str) {
+        held(&self.aborted).get_or_insert_with(|| words.to_owned());
+    }
+
+    pub(crate) fn aborted(&self) -> Option<String> {
+        held(&self.aborted).clone()
     }
 
     pub(crate) fn mark_failed(&self, words: &str) {

@@ -9,6 +9,8 @@ use weir_scenario::metrics::{Checked, Contains, Kind, Sink, Threshold};
 
 /// Metrics of weir's own, which k6 does not have.
 const OWN: [&str; 1] = ["http_req_latency"];
+/// Metrics that are there even where nothing was counted.
+const ALWAYS: [&str; 2] = ["data_received", "data_sent"];
 
 /// What is known of a run beside its metrics.
 #[derive(Debug)]
@@ -67,7 +69,7 @@ fn metrics(world: &World, about: &About<'_>) -> Map<String, Value> {
     for metric in metrics.iter().filter(|metric| !OWN.contains(&metric.name.as_str())) {
         let whole: Vec<&Kept> =
             about.thresholds.iter().filter(|kept| kept.metric == metric.name && kept.tags.is_empty()).collect();
-        if !metric.whole.is_empty() || !whole.is_empty() {
+        if !metric.whole.is_empty() || !whole.is_empty() || ALWAYS.contains(&metric.name.as_str()) {
             all.insert(metric.name.clone(), one(metric.kind, metric.contains, &metric.whole, &whole, about));
         }
         for part in &metric.parts {
@@ -111,7 +113,9 @@ fn one(kind: Kind, contains: Contains, sink: &Sink, thresholds: &[&Kept], about:
 fn values(sink: &Sink, trend_stats: &[String], duration: Duration) -> Map<String, Value> {
     let mut values = Map::new();
     let mut add = |name: &str, value: f64| {
-        values.insert(name.to_owned(), json!(value));
+        // Whole numbers are written as such.
+        let is_whole = value.fract() == 0.0 && value.abs() < 9e15;
+        values.insert(name.to_owned(), if is_whole { json!(value as i64) } else { json!(value) });
     };
     match sink {
         Sink::Counter { sum } => {
