@@ -1,6 +1,6 @@
 //! Digest authentication (RFC 7616): MD5 and SHA-256, with and without `qop=auth`.
 
-use crate::script::{hash, hex};
+use crate::hash::{hash, hex};
 
 /// Who asks.
 #[derive(Debug, Clone, Copy)]

@@ -7,9 +7,12 @@
 mod arguments;
 mod cookies;
 mod digest_auth;
-mod hosts;
+mod hash;
+mod heading;
 mod html;
 mod options;
+mod outcome;
+mod reaching;
 #[doc(hidden)]
 pub mod readers;
 mod report;

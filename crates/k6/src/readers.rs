@@ -15,7 +15,7 @@ pub fn read(input: &[u8]) {
     let named = Named { functions: vec!["default".to_owned()], ..Named::default() };
     if let Ok(plan) = plan(Some(&text), &Given::default(), &named) {
         assert_eq!(plan.scenarios.len(), plan.settings.scenarios.len());
-        let _ = crate::hosts::reaching(&plan);
+        let _ = crate::reaching::reaching(&plan);
     }
     let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
     if let Some((name, _)) = crate::selector::selector(first) {

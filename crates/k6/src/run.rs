@@ -1,12 +1,11 @@
 //! A run, from the script to the exit status.
 
 use crate::arguments::Arguments;
-use crate::hosts;
 use crate::options::{Named, OptionError, Plan, plan};
-use crate::report;
+use crate::outcome::{About, Kept};
 use crate::script::{ScriptUser, Session, World};
-use crate::summary::{About, Kept};
 use crate::wrong::Wrong;
+use crate::{heading, reaching};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,13 +86,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Made, Wrong> {
     }
     let plan = plan(exports.options.as_deref(), &given, &named).map_err(of_options)?;
     let thresholds = keep(&world, &plan).map_err(of_options)?;
-    let (reaching, mapped) = hosts::reaching(&plan).map_err(of_options)?;
+    let (reaching, mapped) = reaching::reaching(&plan).map_err(of_options)?;
     let mut settings = plan.settings.clone();
     settings.hosts = mapped;
     world.set(settings);
     arguments.without_effect.iter().chain(&plan.without_effect).for_each(|words| world.tell_once(words));
     if !arguments.quiet {
-        report::heading(arguments, &plan)?;
+        heading::heading(arguments, &plan)?;
     }
     let has_own_summary = named.functions.iter().any(|name| name == "handleSummary");
     drive(world, plan, thresholds, reaching).map(|made| Made { has_own_summary, ..made })

@@ -9,6 +9,8 @@
 mod builtin;
 mod cut;
 mod host;
+mod hosts;
+mod loading;
 mod sources;
 mod state;
 #[cfg(test)]
@@ -16,7 +18,7 @@ mod tests;
 mod user;
 mod world;
 
-pub(crate) use host::{hash, hex};
+pub(crate) use hosts::Hosts;
 pub(crate) use sources::Sources;
 pub(crate) use user::{ScriptUser, Session, Told};
 pub(crate) use world::{Bounds, ScenarioOf, Settings, World};

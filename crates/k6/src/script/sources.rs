@@ -1,7 +1,6 @@
 //! The files of a script: how their names are resolved, and their code, compiled once for all users.
 
 use super::builtin;
-use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;
 use rquickjs::{Ctx, Error, Module, Result, WriteOptions};
 use std::collections::HashMap;
@@ -62,7 +61,7 @@ impl Sources {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn note(&self, wrong: SourceError, base: &str, name: &str) {
+    pub(super) fn note(&self, wrong: SourceError, base: &str, name: &str) {
         let mut place = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
         // The first one is that which the importing file names.
         place.get_or_insert_with(|| (wrong, base.to_owned(), name.to_owned()));
@@ -193,37 +192,6 @@ fn as_module(text: &str) -> String {
         let _ = write!(module, " const __e{at} = module.exports.{name}; export {{ __e{at} as {name} }};");
     }
     module
-}
-
-/// Resolves and loads for one runtime.
-#[derive(Debug, Clone)]
-pub(super) struct OfWorld(pub(super) Arc<super::World>);
-
-impl Resolver for OfWorld {
-    fn resolve<'js>(
-        &mut self,
-        _: &Ctx<'js>,
-        base: &str,
-        name: &str,
-        _: Option<ImportAttributes<'js>>,
-    ) -> Result<String> {
-        self.0.sources.resolve(base, name).map_err(|wrong| {
-            let error = Error::new_resolving_message(base, name, wrong.to_string());
-            self.0.sources.note(wrong, base, name);
-            error
-        })
-    }
-}
-
-impl Loader for OfWorld {
-    fn load<'js>(
-        &mut self,
-        ctx: &Ctx<'js>,
-        name: &str,
-        _: Option<ImportAttributes<'js>>,
-    ) -> Result<Module<'js, Declared>> {
-        self.0.sources.module(ctx, name)
-    }
 }
 
 #[cfg(test)]

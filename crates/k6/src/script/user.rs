@@ -3,7 +3,7 @@
 use super::builtin;
 use super::cut::Cut;
 use super::host;
-use super::sources::OfWorld;
+use super::loading::OfWorld;
 use super::state::{Stage, State, Turn};
 use super::world::World;
 use corosensei::stack::DefaultStack;
@@ -186,7 +186,7 @@ impl Life {
             };
             while let Some(Turn::Begins(iteration)) = self.state.suspend(wants) {
                 wants = match &begun {
-                    Ok(script) => self.session(&ctx, script, iteration),
+                    Ok(script) => self.session(&ctx, script, &iteration),
                     Err(_) => Wants::Over(Ok(())),
                 };
             }
@@ -214,15 +214,15 @@ impl Life {
     }
 
     /// One iteration, or what stands in its place.
-    fn session<'js>(&self, ctx: &Ctx<'js>, script: &Script<'js>, iteration: Iteration) -> Wants {
+    fn session<'js>(&self, ctx: &Ctx<'js>, script: &Script<'js>, iteration: &Iteration) -> Wants {
         let begun = Instant::now();
         let state = &self.state;
         state.begin_turn();
-        state.prepare(&iteration);
+        state.prepare(iteration);
         let done = match &self.session {
             Session::Probe => Ok(()),
             Session::Setup => self.setup(ctx, script),
-            Session::Iterations => self.iterate(ctx, script, &iteration),
+            Session::Iterations => self.iterate(ctx, script, iteration),
             Session::Teardown => self.teardown(ctx, script),
             Session::Summary(data) => self.summary(ctx, script, data),
         };

@@ -1,7 +1,7 @@
 //! What all users of a run share.
 
+use super::hosts::Hosts;
 use super::sources::Sources;
-use crate::hosts::Hosts;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

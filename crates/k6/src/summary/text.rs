@@ -67,7 +67,7 @@ pub(crate) fn text(data: &Value, options: &Value) -> String {
         ("EXECUTION", with(&base_in(&EXECUTION))),
         ("NETWORK", with(&base_in(&NETWORK))),
     ];
-    lay_out(parts, &mut text);
+    lay_out(&parts, &mut text);
     let lines = text
         .lines()
         .map(|line| if line.is_empty() { String::new() } else { format!("{}{line}", &indent[1.min(indent.len())..]) });
@@ -205,14 +205,14 @@ fn of_rate(value: f64, contains: &str, unit: &str) -> String {
 }
 
 /// All parts with the columns of all trends, and those of all others, below each other.
-fn lay_out(parts: [(&str, Vec<Line>); 4], text: &mut String) {
+fn lay_out(parts: &[(&str, Vec<Line>); 4], text: &mut String) {
     let all = || parts.iter().flat_map(|(_, lines)| lines);
     let name_width = all().map(|line| line.name.chars().count()).max().unwrap_or_default() + 3;
     let width_of = |at: usize, is_trend: bool| {
         let cells = all().filter(|line| line.is_trend == is_trend).filter_map(|line| line.cells.get(at));
         cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
     };
-    for (title, lines) in &parts {
+    for (title, lines) in parts {
         if lines.is_empty() {
             continue;
         }

@@ -1,6 +1,6 @@
 //! Time, checks, groups, metrics, shared arrays and the log.
 
-use super::{give, thrown};
+use super::giving::{give, thrown};
 use crate::script::cut::Cut;
 use crate::script::state::{Stage, State, UserTags};
 use rquickjs::function::Opt;

@@ -1,6 +1,6 @@
 //! Jars of cookies.
 
-use super::{give, thrown};
+use super::giving::{give, thrown};
 use crate::cookies::{Cookie, Jar};
 use crate::script::state::State;
 use rquickjs::{Array, Ctx, Object, Result};
@@ -53,13 +53,13 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>
         Ok(())
     });
     give!(ctx, host, "responseCookies", move |ctx: Ctx<'js>, head: String| -> Result<Object<'js>> {
-        of_response(ctx, &head)
+        of_response(&ctx, &head)
     });
     Ok(())
 }
 
 /// The cookies that a response sets, as `res.cookies` has them.
-fn of_response<'js>(ctx: Ctx<'js>, head: &str) -> Result<Object<'js>> {
+fn of_response<'js>(ctx: &Ctx<'js>, head: &str) -> Result<Object<'js>> {
     let found = Object::new(ctx.clone())?;
     for line in head.lines() {
         let Some((name, value)) = line.split_once(':') else { continue };

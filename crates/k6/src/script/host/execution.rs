@@ -1,6 +1,6 @@
 //! `k6/execution`.
 
-use super::{give, thrown};
+use super::giving::{give, thrown};
 use crate::script::state::State;
 use rquickjs::{Ctx, IntoJs as _, Object, Result, Value};
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! `open`, `require`, and modules that are loaded when they are first used.
 
-use super::{give, thrown};
+use super::giving::{give, thrown};
 use crate::script::sources::beside;
 use crate::script::state::{Stage, State};
 use rquickjs::function::Opt;

@@ -1,7 +1,7 @@
 //! `k6/http`: requests go out, redirects are followed, and metrics and responses are made of the answers.
 
+use super::giving::{give, thrown};
 use super::request::{Asked, Auth, BodyAs, Given, has};
-use super::{give, thrown};
 use crate::digest_auth;
 use crate::script::state::{State, Turn};
 use rquickjs::function::{Args, Opt};

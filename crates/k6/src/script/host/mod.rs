@@ -1,11 +1,13 @@
 //! What the host gives to scripts: the functions of `globalThis.__weir`, by which the modules of `../../js` do all they
 //! cannot do themselves.
 
+mod address;
 mod basics;
 mod codec;
 mod cookies;
 mod execution;
 mod files;
+mod giving;
 mod http;
 mod page;
 mod request;
@@ -13,7 +15,6 @@ mod summary;
 mod words;
 
 pub(super) use codec::bytes_of;
-pub(crate) use codec::{hash, hex};
 pub(super) use words::{place_of, words_of};
 
 use super::state::State;
@@ -42,17 +43,4 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> Result<Object<'
     globals.prop("__weir", host.clone())?;
     globals.prop("global", globals.clone())?;
     Ok(host)
-}
-
-/// A function of the host.
-macro_rules! give {
-    ($ctx:expr, $host:expr, $name:literal, $function:expr) => {
-        $host.set($name, rquickjs::Function::new($ctx.clone(), $function)?)?
-    };
-}
-pub(super) use give;
-
-/// Throws what is wrong at the script.
-fn thrown(ctx: &Ctx<'_>, words: impl std::fmt::Display) -> rquickjs::Error {
-    rquickjs::Exception::throw_message(ctx, &words.to_string())
 }

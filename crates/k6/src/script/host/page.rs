@@ -1,6 +1,6 @@
 //! `k6/html`: pages as trees, whose nodes scripts hold by numbers.
 
-use super::{give, thrown};
+use super::giving::{give, thrown};
 use crate::html::{Dom, Node, NodeId, Selector};
 use crate::script::state::State;
 use rquickjs::{Ctx, Object, Result};

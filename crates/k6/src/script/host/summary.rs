@@ -1,6 +1,6 @@
 //! What jslib's k6-summary asks for.
 
-use super::give;
+use super::giving::give;
 use rquickjs::{Ctx, Object, Result};
 use serde_json::Value;
 

@@ -1,30 +1,10 @@
 //! The option `hosts`: where names lead instead of where they would.
 
 use crate::options::{OptionError, Plan};
-use std::collections::BTreeMap;
+use crate::script::Hosts;
 use std::net::{IpAddr, SocketAddr};
-use weir_load::{Reach, Trust, Url};
+use weir_load::{Reach, Trust};
 use weir_scenario::run::Reaching;
-
-/// Where names lead.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Hosts(BTreeMap<String, (IpAddr, Option<u16>)>);
-
-impl Hosts {
-    /// Where a URL leads, if it is named: by host and port, by host, or by `*.` and its domain.
-    pub(crate) fn of(&self, url: &Url) -> Option<(IpAddr, u16)> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let host = url.host.to_ascii_lowercase();
-        let of_domain = || {
-            let rest = host.split_once('.').map(|(_, rest)| format!("*.{rest}"))?;
-            self.0.get(&rest)
-        };
-        let found = self.0.get(&format!("{host}:{}", url.port)).or_else(|| self.0.get(&host)).or_else(of_domain);
-        found.map(|(address, port)| (*address, port.unwrap_or(url.port)))
-    }
-}
 
 /// How servers are reached, and where names lead.
 pub(crate) fn reaching(plan: &Plan) -> Result<(Reaching, Hosts), OptionError> {

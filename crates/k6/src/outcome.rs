@@ -1,7 +1,8 @@
 //! What `handleSummary` gets.
 
+use crate::hash::{hash, hex};
 use crate::options::Plan;
-use crate::script::{World, hash, hex};
+use crate::script::World;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
