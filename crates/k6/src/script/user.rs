@@ -127,7 +127,7 @@ impl ScriptUser {
                     std::thread::sleep(duration);
                     self.turn(Turn::Woke)
                 }
-                Wants::Ask(_) => {
+                _ => {
                     let _ = self.turn(Turn::Ends);
                     return Err(Failure::new("requests cannot be made in handleSummary(): make them in teardown()"));
                 }
