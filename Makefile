@@ -87,6 +87,9 @@ bench-http3: ## What a request over HTTP/3 costs weir load and a client of quic-
 test-streams: build ## Loads WebSockets of Python and Node and streams of Flask, alone and behind nginx and weir serve; PyPI and npm have the libraries.
 	@scripts/test-streams
 
+test-k6: deps ## Runs the examples that come with k6 by k6 and by weir k6 against one server, and compares what they count; needs Go.
+	@scripts/test-k6
+
 test-sites: build ## Uses WordPress, DokuWiki, Django, Flask and Node behind the server in Chromium; SITES="flask chat" chooses.
 	@scripts/deps test sites
 	@scripts/test-sites --pictures $(TARGET)/sites $(SITES)

@@ -1,4 +1,5 @@
-//! The command lines of other load generators: `ab`, `http_load`, `httperf` and `wrk` as they are typed, on our engine.
+//! The command lines of other load generators: `ab`, `http_load`, `httperf`, `wrk` and `k6` as they are typed, on our
+//! engine.
 //!
 //! Each is found by the name that the program was called by (a link named `ab`) or as a subcommand (`weir ab`).
 //! Their arguments are read by the originals' rules, so clap only passes them on.
@@ -105,6 +106,34 @@ pub(crate) fn wrk(args: WrkArgs) -> anyhow::Result<ExitCode> {
     weir_compat::wrk("wrk", args.words)
 }
 
+const K6_EXAMPLES: &str = "\
+Examples:
+  weir k6 run script.js
+      a script of k6, with its own options; the summary as k6 prints it
+  weir k6 run --vus 10 --duration 30s script.js
+      10 users for 30 seconds, in the place of its options
+  weir k6 -e BASE=http://localhost:8080 --summary-export out.json script.js
+      a variable for the script, and the summary in a file
+  weir k6 run --stage 10s:50,1m:50,10s:0 script.js
+      users that come and go
+
+Scripts run unchanged; what is not there is refused with file, line and name.
+The exit status is k6's: 99 if a threshold is missed. weir k6 -h lists all.";
+
+/// k6's command line, scripts and summary, on this program's engine.
+#[derive(Debug, clap::Args)]
+#[command(after_help = K6_EXAMPLES, disable_help_flag = true, disable_version_flag = true)]
+pub(crate) struct K6Args {
+    /// What k6 takes: [run] --vus N --duration T --iterations N --stage T:N -e NAME=VALUE SCRIPT.js
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    words: Vec<OsString>,
+}
+
+/// Runs `weir k6`.
+pub(crate) fn k6(args: K6Args) -> anyhow::Result<ExitCode> {
+    weir_k6::run("k6", args.words)
+}
+
 /// ApacheBench's command line and report, on this program's engine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AB_EXAMPLES, disable_help_flag = true, disable_version_flag = true)]
@@ -128,6 +157,7 @@ pub(crate) fn by_name(arguments: impl IntoIterator<Item = OsString>) -> Option<a
         "http_load" => Some(weir_compat::http_load(&called, arguments.collect())),
         "httperf" => Some(weir_compat::httperf(&called, arguments.collect())),
         "wrk" => Some(weir_compat::wrk(&called, arguments.collect())),
+        "k6" => Some(weir_k6::run(&called, arguments.collect())),
         _ => None,
     }
 }

@@ -532,6 +532,7 @@ pages_run! {
     load_streams_runs: "docs/how-to/load-streams.md",
     fail_a_build_runs: "docs/how-to/fail-a-build.md",
     coming_from_ab_runs: "docs/how-to/coming-from-ab.md",
+    coming_from_k6_runs: "docs/how-to/coming-from-k6.md",
     load_through_runs: "docs/how-to/load-through.md",
     from_a_script_runs: "docs/how-to/from-a-script.md",
     load_many_urls_runs: "docs/how-to/load-many-urls.md",

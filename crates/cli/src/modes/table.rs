@@ -710,6 +710,7 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage { path: &["http_load"], options: &[&["words"]], modes: &[] },
     Usage { path: &["httperf"], options: &[&["words"]], modes: &[] },
     Usage { path: &["wrk"], options: &[&["words"]], modes: &[] },
+    Usage { path: &["k6"], options: &[&["words"]], modes: &[] },
     Usage {
         path: &["webtest"],
         options: &[

@@ -49,6 +49,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("cluster", &["keeper", "plan"]),
     ("compat", &["load", "terminal"]),
     ("scenario", &["diagnostic", "load", "measure"]),
+    ("k6", &["load", "scenario", "terminal"]),
     ("advise", &["capture", "compare", "load", "measure", "report", "terminal", "trace"]),
     (
         "explain",
@@ -92,6 +93,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "formats",
             "import",
             "isapi",
+            "k6",
             "keeper",
             "load",
             "measure",

@@ -1,0 +1,3 @@
+const { setTimeout, setInterval, clearTimeout, clearInterval } = globalThis;
+export { setTimeout, setInterval, clearTimeout, clearInterval };
+export default { setTimeout, setInterval, clearTimeout, clearInterval };

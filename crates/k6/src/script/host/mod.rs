@@ -1,0 +1,46 @@
+//! What the host gives to scripts: the functions of `globalThis.__weir`, by which the modules of `../../js` do all they
+//! cannot do themselves.
+
+mod address;
+mod basics;
+mod codec;
+mod cookies;
+mod execution;
+mod files;
+mod giving;
+mod http;
+mod page;
+mod request;
+mod summary;
+mod words;
+
+pub(super) use codec::bytes_of;
+pub(super) use words::{place_of, words_of};
+
+use super::state::State;
+use rquickjs::{Ctx, Object, Result};
+use std::rc::Rc;
+
+/// Gives a runtime its host.
+pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> Result<Object<'js>> {
+    let host = Object::new(ctx.clone())?;
+    basics::install(ctx, &host, state)?;
+    codec::install(ctx, &host)?;
+    cookies::install(ctx, &host, state)?;
+    execution::install(ctx, &host, state)?;
+    files::install(ctx, &host, state)?;
+    http::install(ctx, &host, state)?;
+    page::install(ctx, &host, state)?;
+    summary::install(ctx, &host)?;
+    let globals = ctx.globals();
+    globals.set("__VU", state.number.get())?;
+    globals.set("__ITER", 0)?;
+    let env = Object::new(ctx.clone())?;
+    for (name, value) in &state.world.env {
+        env.set(name.as_str(), value.as_str())?;
+    }
+    globals.set("__ENV", env)?;
+    globals.prop("__weir", host.clone())?;
+    globals.prop("global", globals.clone())?;
+    Ok(host)
+}

@@ -1,0 +1,38 @@
+//! What a script threw, in words.
+
+use rquickjs::{Ctx, Value};
+
+/// The most lines of a stack that are told.
+const LINES_MAX: usize = 20;
+
+/// What was thrown, and where.
+pub(in super::super) fn words_of<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>) -> String {
+    if let Some(exception) = thrown.as_exception() {
+        let object = exception.as_object();
+        let name = object.get::<_, Option<String>>("name").ok().flatten().unwrap_or_else(|| "Error".to_owned());
+        let message = exception.message().unwrap_or_default();
+        let first = if message.is_empty() { name } else { format!("{name}: {message}") };
+        return format!("{first}{}", stack_of(thrown));
+    }
+    if let Some(text) = thrown.as_string().and_then(|text| text.to_string().ok()) {
+        return text;
+    }
+    match ctx.json_stringify(thrown.clone()) {
+        Ok(Some(text)) => text.to_string().unwrap_or_default(),
+        _ => thrown.type_name().to_owned(),
+    }
+}
+
+/// Where it was thrown: ` at FILE:LINE:COLUMN`, or nothing.
+pub(in super::super) fn place_of(thrown: &Value<'_>) -> String {
+    let stack = stack_of(thrown);
+    let line = stack.lines().find(|line| line.contains(".js:"));
+    line.map(|line| format!(" ({})", line.trim())).unwrap_or_default()
+}
+
+/// The stack below the first line, without the modules that come with the program.
+fn stack_of(thrown: &Value<'_>) -> String {
+    let stack = thrown.as_exception().and_then(rquickjs::Exception::stack).unwrap_or_default();
+    let own = |line: &&str| !line.is_empty() && !line.contains("(native)") && !line.contains("weir:entry");
+    stack.lines().map(str::trim).filter(own).take(LINES_MAX).map(|line| format!("\n\t{line}")).collect()
+}
