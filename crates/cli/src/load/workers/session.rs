@@ -7,7 +7,7 @@ use super::limits::Limits;
 use super::reading::prepare;
 use std::io::{Read, Write};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 use weir_load::Control;
 use weir_load::workers::{Act, Decoder, Made, OwnSlice, Prepared, ToWorker, Worker, encoded, greeting};
@@ -140,10 +140,7 @@ impl Session<'_> {
                 }
                 self.act(act);
             }
-            let mut event = match happened.recv_timeout(LOOK) {
-                Ok(event) => Some(event),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-            };
+            let mut event = happened.recv_timeout(LOOK).ok();
             while let Some(one) = event {
                 self.take(one);
                 event = happened.try_recv().ok();

@@ -19,8 +19,8 @@ pub(crate) fn write(screen: &mut String, report: &LoadReport) -> std::fmt::Resul
     }
     writeln!(
         screen,
-        "\n  {:<20}{:>12}{:>9}{:>9}{:>9}{:>9}{:>9}  {}",
-        "workers", "requests", "errors", "p50", "p99", "max", "cpu", "clock; own share of the slowest 1 %"
+        "\n  {:<20}{:>12}{:>9}{:>9}{:>9}{:>9}{:>9}  clock; own share of the slowest 1 %",
+        "workers", "requests", "errors", "p50", "p99", "max", "cpu"
     )?;
     for worker in &report.workers {
         writeln!(screen, "{}", line(worker))?;
