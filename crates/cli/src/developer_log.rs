@@ -12,7 +12,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub(crate) const VARIABLE: &str = "WEIR_LOG";
 
 /// The parts that tell of events, by the names of their crates; `quinn_proto` is the library for QUIC.
-const PARTS: [&str; 12] = [
+const PARTS: [&str; 13] = [
     "weir",
     "weir_acme",
     "weir_agent",
@@ -22,6 +22,7 @@ const PARTS: [&str; 12] = [
     "weir_keeper",
     "weir_load",
     "weir_policy_runtime",
+    "weir_scenario",
     "weir_scripts",
     "weir_server",
     "quinn_proto",

@@ -51,7 +51,7 @@ const HINTS: &[(&[&str], &str)] = &[
     (&["--h3", "--http3-only"], "HTTP/3 is --http3"),
     (&["--max-concurrent-streams"], "requests at a time on a connection are --streams N, with --http2 or --http3"),
     (&["--warm-up-time", "--warmup"], "a warm-up is a run of its own before: -d TIME"),
-    (&["--name", "--lib", "--max-workers", "--workers"], "connections at a time are -c N, threads -t N"),
+    (&["--name", "--lib", "--max-workers"], "connections at a time are -c N, threads -t N"),
 ];
 
 /// What to write instead, for a line that clap has refused.

@@ -89,7 +89,7 @@ Examples:
   weir load --find-max --slo 'p99<50ms' http://localhost:8080/
       the highest rate that holds the objective
   weir load --workers host1,host2,local:2 -c 400 --rate 20000 URL
-      one run by three hosts (by ssh, and 2 processes here): one start, one report
+      two hosts (by ssh) and two processes here make one run, with one report
   weir load --compare './server old.conf' './server new.conf' -d 1m URL
       which of two servers is cheaper, by turns; more in weir compare
 

@@ -289,7 +289,8 @@ impl Engine<'_, Http2<'_>> {
     }
 
     /// A response is whole: goes on with the connection at once, and only then counts.
-    #[inline]
+    // Of its two callers one passes each response, where a call took more than all that it decides.
+    #[inline(always)]
     pub(crate) fn answered(&mut self, slot: usize, place: u32) {
         let connection = &mut self.connections[slot];
         let exchange = connection.at(place);

@@ -129,8 +129,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Blocks of fields (`true`) and content, and whether the stream may end there.
+    type Said = (Vec<(bool, Vec<u8>)>, bool);
+
     /// What a stream says that comes in pieces of such sizes, pieces of content joined.
-    fn read(input: &[u8], mut piece: impl FnMut() -> usize) -> Result<(Vec<(bool, Vec<u8>)>, bool), Malformed> {
+    fn read(input: &[u8], mut piece: impl FnMut() -> usize) -> Result<Said, Malformed> {
         let (mut reader, mut block, mut found) = (Reader::default(), Vec::new(), Vec::<(bool, Vec<u8>)>::new());
         let mut at = 0;
         while at < input.len() {

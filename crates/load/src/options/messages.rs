@@ -44,7 +44,9 @@ impl WebSocket {
             return wrong("a subprotocol is a word without separators, such as graphql-transport-ws (RFC 6455 4.1)");
         }
         if options.protocol != Protocol::Http1 {
-            return wrong("WebSockets are opened over HTTP/1.1 here, not over HTTP/2 (RFC 8441): leave HTTP/2 out");
+            return wrong(
+                "WebSockets are opened over HTTP/1.1 here, not over HTTP/2 or 3 (RFC 8441, 9220): leave these out",
+            );
         }
         self.check_requests(options)?;
         self.check_ways(options)

@@ -2,6 +2,7 @@
 
 use crate::LoadError;
 use crate::options::settings::{Io, Options};
+use crate::reach::protocol::Protocol;
 use crate::streamed::Streaming;
 use std::time::Duration;
 
@@ -22,6 +23,9 @@ impl Streaming {
         }
         if self.close_after.is_some_and(|time| time >= options.timeout) {
             return wrong("a stream is ended before the timeout, which is that of a whole answer: raise the timeout");
+        }
+        if matches!(options.protocol, Protocol::Http3 { .. }) {
+            return wrong("events of streamed answers are told apart over HTTP/1.1 and HTTP/2: leave HTTP/3 out");
         }
         if options.pipeline > 1 {
             return wrong("streamed answers are looked at one at a time on a connection: leave the pipeline out");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use weir_load::{Control, LoadError, Options, Protocol, Trust, Url};
 
 fn refusal(options: Options) -> LoadError {
-    weir_load::run(options, &Control::default()).err().expect("no connection can be made")
+    weir_load::run(options, &Control::default()).expect_err("no connection can be made")
 }
 
 #[test]

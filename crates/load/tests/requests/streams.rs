@@ -207,6 +207,11 @@ fn what_means_nothing_for_streams_is_refused() {
     assert!(wrong(&|options| options.pipeline = 2).contains("pipeline"));
     assert!(wrong(&|options| options.io = weir_load::Io::Uring).contains("io_uring"));
     assert!(wrong(&|options| options.request.method = "HEAD".to_owned()).contains("HEAD"));
+    let http3 = Protocol::Http3 { streams: 1, early_data: false, migrate_every: None };
+    let over_http3 = |options: &mut Options| {
+        (options.protocol, options.url) = (http3, weir_load::Url::parse("https://localhost/").expect("a URL"));
+    };
+    assert!(wrong(&over_http3).contains("events of streamed"));
     let long = Streaming { close_after: Some(Duration::from_secs(60)), ..Streaming::default() };
     assert!(wrong(&|options| options.streaming = Some(long)).contains("timeout"));
 }

@@ -11,7 +11,7 @@ use rquickjs::{ArrayBuffer, Ctx, Object, Result, Value};
 const RANDOM_MAX: f64 = 1048576.0;
 
 /// The bytes of a text, an ArrayBuffer, a view of one, or an array of numbers; None of anything else.
-pub(in super::super) fn bytes_of(value: &Value<'_>) -> Result<Option<Vec<u8>>> {
+pub(crate) fn bytes_of(value: &Value<'_>) -> Result<Option<Vec<u8>>> {
     if let Some(text) = value.as_string() {
         return Ok(Some(text.to_string()?.into_bytes()));
     }

@@ -6,7 +6,7 @@ use rquickjs::{Ctx, Value};
 const LINES_MAX: usize = 20;
 
 /// What was thrown, and where.
-pub(in super::super) fn words_of<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>) -> String {
+pub(crate) fn words_of<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>) -> String {
     if let Some(exception) = thrown.as_exception() {
         let object = exception.as_object();
         let name = object.get::<_, Option<String>>("name").ok().flatten().unwrap_or_else(|| "Error".to_owned());
@@ -24,7 +24,7 @@ pub(in super::super) fn words_of<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>) -> St
 }
 
 /// Where it was thrown: ` at FILE:LINE:COLUMN`, or nothing.
-pub(in super::super) fn place_of(thrown: &Value<'_>) -> String {
+pub(crate) fn place_of(thrown: &Value<'_>) -> String {
     let stack = stack_of(thrown);
     let line = stack.lines().find(|line| line.contains(".js:"));
     line.map(|line| format!(" ({})", line.trim())).unwrap_or_default()
