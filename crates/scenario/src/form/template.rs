@@ -45,7 +45,7 @@ impl Template {
     /// Reads `${name}` and, percent-encoded, `${name:url}`; `$${` stands for `${`.
     ///
     /// # Errors
-    /// [`TemplateError`].
+    /// If a placeholder is not closed or names nothing.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);
         while let Some(at) = rest.find("${") {
