@@ -1,5 +1,5 @@
 //! Runs a script of k6 as `weir k6` does, without the other commands:
-//! `cargo run -p weir-k6 --example script -- run SCRIPT.js`
+//! `cargo run --release -p weir-k6 --example script -- run SCRIPT.js`
 
 use std::process::ExitCode;
 

@@ -104,8 +104,8 @@ of other responses and of failed requests stand apart. Checks look at the first
 1 MiB of a body, as it came; nothing looks at it without them.
 
 Exit status: 0 if any request succeeded, 1 if none did, the server cannot be
-reached or a worker was lost, 2 for wrong usage, 3 if the run missed an objective of --slo or failed
-a --check; the first line says which.";
+reached or a worker was lost, 2 for wrong usage, 3 if the run missed an
+objective of --slo or failed a --check; the first line says which.";
 
 /// Load a web server over HTTP/1.1, HTTP/2, HTTP/3 or WebSockets and report what its users feel.
 #[derive(Debug, clap::Args)]
