@@ -432,8 +432,9 @@ fn slow_requests_time_out_and_silent_connections_are_given_up() {
 /// A server that answers nothing for a while: arrivals go on, and their latencies count from their own times.
 #[test]
 fn a_stall_is_seen_by_everyone_who_arrives_in_it() {
-    const RATE_PER_S: f64 = 1000.0;
-    let (cycle, stall) = (Duration::from_millis(500), Duration::from_millis(100));
+    // Few enough that a server on a slow machine has soon answered what waited.
+    const RATE_PER_S: f64 = 250.0;
+    let (cycle, stall) = (Duration::from_secs(1), Duration::from_millis(200));
     let server = Server::start(move |peer| {
         peer.greet(&[]);
         let begin = Instant::now();
@@ -454,12 +455,13 @@ fn a_stall_is_seen_by_everyone_who_arrives_in_it() {
         options.schedule = Schedule::Fixed { rate_per_s: RATE_PER_S };
         options.stop = StopRule::Duration(Duration::from_secs(2));
         let report = load(options);
-        assert_clean(&report, 2000);
+        assert_clean(&report, 500);
         assert_eq!(report.connect.len(), 1);
         // A fifth of all arrive within the stall and wait for the rest of it: the p-quantile, above 0.8, is that of a wait
-        // that is spread evenly from 0 to 100 ms.
+        // that is spread evenly from 0 to 200 ms.
         let figures: Vec<f64> = [0.9, 0.95, 0.99].map(|p| report.latency.value_at_quantile(p) as f64 / 1e6).to_vec();
-        let right = [50.0, 75.0, 95.0].iter().zip(&figures).all(|(truth, found)| (found - truth).abs() < 0.05 * truth);
+        let right =
+            [100.0, 150.0, 190.0].iter().zip(&figures).all(|(truth, found)| (found - truth).abs() < 0.05 * truth);
         if right && report.latency.value_at_quantile(0.5) < 5_000_000 {
             return;
         }
