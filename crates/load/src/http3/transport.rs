@@ -32,7 +32,7 @@ const TOKENS: (usize, usize) = (16, 1024);
 /// How connections are made; what servers gave to be known by is kept only where users come again.
 pub(crate) fn client(tls: &Arc<rustls::ClientConfig>, resumes: bool) -> Result<ClientConfig, LoadError> {
     let no_quic = || TlsSetupError::Library(rustls::Error::General("TLS 1.3 has no suite for QUIC".to_owned()));
-    // The first packets have a suite of their own, whichever are offered (RFC 9001 5.2).
+    // QUIC encrypts the first packets with a suite of its own, not with one of those that are offered (RFC 9001 5.2).
     let initial =
         TLS13_AES_128_GCM_SHA256.tls13().and_then(rustls::Tls13CipherSuite::quic_suite).ok_or_else(no_quic)?;
     let crypto = QuicClientConfig::with_initial(Arc::clone(tls), initial).map_err(|_| no_quic())?;
