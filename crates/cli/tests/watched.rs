@@ -325,12 +325,13 @@ fn a_generator_that_reads_late_is_told_from_a_server_that_answers_late() {
     let late = of_generator(&server, "0.02");
     assert_eq!(late["culprit"], "the generator", "{late:#}");
     assert!((15e6..40e6).contains(&number(&late, "/slowest/0/unread_ns")), "{late:#}");
-    let slow = Faulty::new("sleep").args(["--ms", "5"]).start().expect("the server starts");
+    // So slow that what the generator loses when it is put off its CPU now and then stays small beside it.
+    let slow = Faulty::new("sleep").args(["--ms", "30"]).start().expect("the server starts");
     let slow = of_generator(&slow, "0");
     assert_eq!(slow["culprit"], "the server or network", "{slow:#}");
-    assert!(number(&slow, "/slowest/0/latency_ns") > 4.9e6, "{slow:#}");
+    assert!(number(&slow, "/slowest/0/latency_ns") > 29.9e6, "{slow:#}");
     assert!(number(&slow, "/slowest/0/own_share") < 0.1, "{slow:#}");
-    assert!(number(&slow, "/exchanges") > 50.0 && number(&slow, "/dropped") == 0.0, "{slow:#}");
+    assert!(number(&slow, "/exchanges") > 40.0 && number(&slow, "/dropped") == 0.0, "{slow:#}");
 }
 
 #[test]

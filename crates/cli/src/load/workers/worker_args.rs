@@ -17,9 +17,11 @@ const EXAMPLES: &str = "\
 Examples:
   weir worker --listen 0.0.0.0:7070 --cert worker.pem --ca ca.pem
       make parts of runs for those who show a certificate of that authority
-  weir worker --listen 0.0.0.0:7070 --cert worker.pem --ca ca.pem --allow-target shop.example:443
+  weir worker --listen 0.0.0.0:7070 --cert worker.pem --ca ca.pem \\
+      --allow-target shop.example:443
       the same, and load nothing but this server
-  weir load --workers tls:host1:7070,tls:host2:7070 --worker-cert me.pem --worker-ca ca.pem --rate 5000 URL
+  weir load --workers tls:host1:7070,tls:host2:7070 --worker-cert me.pem \\
+      --worker-ca ca.pem --rate 5000 URL
       one run by two of them
   weir load --workers host1,host2 --rate 5000 URL
       the same by ssh, which starts weir worker --stdio there
