@@ -144,18 +144,11 @@ function prepared(method, url, body, params) {
   return [method, url, name, content, options];
 }
 
+// The host gives it status, body, url, error and error_code.
 export class Response {
-  constructor(status, body, head, url, error, code, facts) {
-    this.status = status;
-    this.body = body;
-    this.url = url;
-    this.error = error;
-    this.error_code = code;
-    Object.defineProperty(this, "_", { value: { head, facts }, writable: true });
-  }
   get headers() {
     const fields = {};
-    for (const line of this._.head.split("\n")) {
+    for (const line of host.responseHead(this).split("\n")) {
       const at = line.indexOf(":");
       if (at <= 0) continue;
       const name = canonical(line.slice(0, at));
@@ -166,30 +159,30 @@ export class Response {
     return fields;
   }
   get timings() {
-    const [blocked, looking_up, connecting, tls_handshaking, sending, waiting, receiving] = this._.facts.slice(0, 7);
+    const [blocked, looking_up, connecting, tls_handshaking, sending, waiting, receiving] = host.responseFacts(this).slice(0, 7);
     const times = { duration: sending + waiting + receiving, blocked, looking_up, connecting, tls_handshaking, sending, waiting, receiving };
     Object.defineProperty(this, "timings", { value: times, enumerable: true, writable: true });
     return times;
   }
   get cookies() {
-    const made = host.responseCookies(this._.head);
+    const made = host.responseCookies(host.responseHead(this));
     Object.defineProperty(this, "cookies", { value: made, enumerable: true, writable: true });
     return made;
   }
   get status_text() {
-    return this._.facts[7];
+    return host.responseFacts(this)[7];
   }
   get proto() {
-    return this._.facts[8];
+    return host.responseFacts(this)[8];
   }
   get remote_ip() {
-    return this._.facts[9];
+    return host.responseFacts(this)[9];
   }
   get remote_port() {
-    return this._.facts[10];
+    return host.responseFacts(this)[10];
   }
   get request() {
-    const [method, url, head, body] = this._.facts[11];
+    const [method, url, head, body] = host.responseFacts(this)[11];
     const headers = {};
     const cookies = {};
     for (const line of head.split("\n")) {
@@ -206,10 +199,10 @@ export class Response {
     return { method, url, headers, cookies, body: body ?? "" };
   }
   get tls_version() {
-    return this._.facts[12] ?? "";
+    return host.responseFacts(this)[12] ?? "";
   }
   get tls_cipher_suite() {
-    return this._.facts[13] ?? "";
+    return host.responseFacts(this)[13] ?? "";
   }
   get ocsp() {
     return { produced_at: 0, this_update: 0, next_update: 0, revoked_at: 0, revocation_reason: "", status: "" };
@@ -297,13 +290,14 @@ function picked(value, path) {
   return walk(value, keys);
 }
 
-const make = (...values) => new Response(...values);
+const prototype = Response.prototype;
+host.responses(prototype);
 
 export function request(method, url, body, params) {
-  return host.request(make, ...prepared(String(method).toUpperCase(), url, body, params));
+  return host.request(prototype, ...prepared(String(method).toUpperCase(), url, body, params));
 }
 export const get = (url, params) => (params === undefined && typeof url === "string" && callback === undefined
-  ? host.request(make, "GET", url)
+  ? host.request(prototype, "GET", url)
   : request("GET", url, undefined, params));
 export const head = (url, params) => request("HEAD", url, undefined, params);
 export const post = (url, body, params) => request("POST", url, body, params);
@@ -312,7 +306,7 @@ export const patch = (url, body, params) => request("PATCH", url, body, params);
 export const del = (url, body, params) => request("DELETE", url, body, params);
 export const options = (url, body, params) => request("OPTIONS", url, body, params);
 export async function asyncRequest(method, url, body, params) {
-  return host.later(make, prepared(String(method).toUpperCase(), url, body, params));
+  return host.later(prototype, prepared(String(method).toUpperCase(), url, body, params));
 }
 
 function batched(one) {
@@ -329,7 +323,7 @@ export function batch(requests) {
   if (requests === null || typeof requests !== "object") throw new TypeError("http.batch() takes an array or an object of requests");
   const keys = Object.keys(requests);
   const asked = keys.map((key) => batched(requests[key]));
-  const answers = host.batch(keys.map(() => make), asked);
+  const answers = host.batch(prototype, asked);
   for (const answer of answers) if (answer instanceof Error) throw answer;
   if (Array.isArray(requests)) return answers;
   const named = {};

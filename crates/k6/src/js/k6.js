@@ -14,7 +14,7 @@ export function check(value, sets, tags) {
         passed = false;
       }
     }
-    if (passed instanceof Promise) throw new TypeError(`check "${name}" gives a promise: await it before the check`);
+    if (typeof passed === "object" && passed instanceof Promise) throw new TypeError(`check "${name}" gives a promise: await it before the check`);
     passed = !!passed;
     host.check(name, passed, tags);
     if (thrown) throw thrown.error;

@@ -63,18 +63,18 @@
   globalThis.setInterval = (call, milliseconds, ...values) => add(call, milliseconds, true, values);
   globalThis.clearTimeout = drop;
   globalThis.clearInterval = drop;
-  host.later = (make, request) =>
-    new Promise((resolve, reject) => waiting.push({ make, request, resolve, reject }));
+  host.later = (prototype, request) =>
+    new Promise((resolve, reject) => waiting.push({ prototype, request, resolve, reject }));
   host.reset = () => {
-    timers = [];
-    waiting = [];
+    if (timers.length > 0) timers = [];
+    if (waiting.length > 0) waiting = [];
   };
   // Goes on by one step; false if nothing is left to do.
   host.turn = () => {
     if (waiting.length > 0) {
       const asked = waiting;
       waiting = [];
-      const answers = host.batch(asked.map((one) => one.make), asked.map((one) => one.request));
+      const answers = host.batch(asked[0].prototype, asked.map((one) => one.request));
       answers.forEach((answer, index) => {
         if (answer instanceof Error) asked[index].reject(answer);
         else asked[index].resolve(answer);

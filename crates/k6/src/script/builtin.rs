@@ -12,6 +12,7 @@ pub(super) fn source(name: &str) -> Option<&'static str> {
         "k6/execution" => include_str!("../js/execution.js"),
         "k6/html" => include_str!("../js/html.js"),
         "k6/timers" => include_str!("../js/timers.js"),
+        START => include_str!("../js/start.js"),
         "weir:jslib/url" => include_str!("../js/jslib_url.js"),
         "weir:jslib/k6-utils" => include_str!("../js/jslib_utils.js"),
         "weir:jslib/k6-summary" => include_str!("../js/jslib_summary.js"),
@@ -19,8 +20,8 @@ pub(super) fn source(name: &str) -> Option<&'static str> {
     })
 }
 
-/// What is evaluated for each user before the script.
-pub(super) const START: &str = include_str!("../js/start.js");
+/// The module that is evaluated for each user before the script.
+pub(super) const START: &str = "weir:start";
 
 /// The module that stands for one of jslib's, by its address.
 pub(super) fn of_jslib(address: &str) -> Option<&'static str> {

@@ -58,6 +58,8 @@ pub(crate) struct State {
     pub(super) jars: RefCell<Vec<Jar>>,
     /// The number of the first page of HTML of this iteration, and the pages.
     pub(super) pages: RefCell<(u64, Vec<Rc<Dom>>)>,
+    /// What responses that the script keeps take, in bytes.
+    pub(super) kept_bytes: Cell<usize>,
 }
 
 impl State {
@@ -77,6 +79,7 @@ impl State {
             metadata: RefCell::default(),
             jars: RefCell::new(vec![Jar::default()]),
             pages: RefCell::default(),
+            kept_bytes: Cell::new(0),
         }
     }
 

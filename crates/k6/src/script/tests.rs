@@ -344,6 +344,67 @@ fn deep_recursion_and_too_much_memory_are_exceptions() {
     }
 }
 
+/// What the host holds for responses counts as the user's memory, and is given back with them.
+#[test]
+fn responses_take_memory_of_their_user_until_they_are_let_go() {
+    let text = "import http from 'k6/http';
+        const all = [];
+        export function keeps() { for (;;) all.push(http.get('http://h/')); }
+        export default function () {
+          for (let at = 0; at < 40; at++) { const one = http.get('http://h/'); one.self = one; }
+          if (__ITER === 1) keeps();
+        }";
+    let folder = tempfile::tempdir().unwrap();
+    let bounds = Bounds { memory_bytes: 16 << 20, ..Bounds::default() };
+    let mut user = ScriptUser::begin(world(folder.path(), text, bounds), Session::Iterations, 1)
+        .map_err(|(wrong, _)| wrong)
+        .unwrap();
+    let body = "x".repeat(1 << 20);
+    let mut run = |at| {
+        let mut wants = user.resume(News::Begins(iteration(at)));
+        for asked in 0..1000 {
+            match wants {
+                Wants::Ask(asks) => {
+                    wants = user.resume(News::Answered(&mut [answer(&asks[0], 200, &[], &body)]));
+                }
+                Wants::Over(result) => return (asked, result.map_err(|wrong| wrong.words)),
+                _ => break,
+            }
+        }
+        panic!("neither asked nor over");
+    };
+    assert_eq!(run(0), (40, Ok(())));
+    let (asked, result) = run(1);
+    assert!(
+        (41..=56).contains(&asked) && result.as_ref().is_err_and(|words| words.contains("memory")),
+        "{asked} {result:?}"
+    );
+}
+
+/// k6's responses are objects that a script may change.
+#[test]
+fn a_script_may_change_what_a_response_holds() {
+    let played = play(
+        "import http from 'k6/http';
+         import { check } from 'k6';
+         export default function () {
+           const res = http.get('http://h/');
+           const names = [];
+           for (const name in res) names.push(name);
+           res.body = null;
+           res.status = 7;
+           check(res, {
+             changed: (r) => r.body === null && r.status === 7 && r.url === 'http://h/' && r instanceof http.Response,
+             listed: () => ['body', 'status', 'url', 'error', 'error_code'].every((name) => names.includes(name)),
+             json: (r) => JSON.parse(JSON.stringify(r)).status === 7,
+           });
+           check(http.get('http://h/'), { own: (r) => r.body === 'ok' && r.body === 'ok' && r.error === '' && r.error_code === 0 });
+         }",
+        |ask| answer(ask, 200, &[], "ok"),
+    );
+    played.passed();
+}
+
 const WAITS: &str = "import http from 'k6/http';
     import { sleep } from 'k6';
     export default function () {

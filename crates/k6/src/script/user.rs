@@ -10,6 +10,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use rquickjs::promise::PromiseState;
 use rquickjs::{Context, Ctx, Error, Function, Module, Object, Runtime, Value};
+use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -198,14 +199,14 @@ impl Life {
     fn begin<'js>(&self, ctx: &Ctx<'js>) -> Result<Script<'js>, Error> {
         self.state.begin_turn();
         let host = host::install(ctx, &self.state)?;
-        ctx.eval::<(), _>(builtin::START)?;
+        self.state.world.sources.module(ctx, builtin::START)?.eval()?.1.finish::<()>()?;
         let main = serde_json::Value::from(self.state.world.main.display().to_string());
         let entry = format!("import * as main from {main}; globalThis.__weir.main = main;");
         Module::evaluate(ctx.clone(), "weir:entry", entry)?.finish::<()>()?;
         let main: Object = host.get("main")?;
         let is_common = main.contains_key("__common")?;
         let exports = if is_common { main.get("default")? } else { main };
-        let script = Script { turn: host.get("turn")?, reset: host.get("reset")?, exports };
+        let script = Script { turn: host.get("turn")?, reset: host.get("reset")?, exports, data: RefCell::default() };
         if matches!(self.session, Session::Probe) {
             let told = script.told(ctx)?;
             self.told.lock().unwrap_or_else(PoisonError::into_inner).exports = told;
@@ -283,21 +284,24 @@ impl Life {
             let env: Object = globals.get("__ENV")?;
             scenario.env.iter().try_for_each(|(name, value)| env.set(name.as_str(), value.as_str()))?;
         }
-        let data = match globals.get::<_, Object>("__weir")?.get::<_, Value>("data")? {
-            data if data.is_undefined() => self.data(ctx)?,
-            data => data,
+        let known = script.data.borrow().clone();
+        let data = match known {
+            Some(data) => data,
+            None => {
+                let data = self.data(ctx)?;
+                script.data.replace(Some(data.clone()));
+                data
+            }
         };
         self.call(ctx, script, exec, (data,)).map(|_| ())
     }
 
     /// What setup gave, as this user's own value.
     fn data<'js>(&self, ctx: &Ctx<'js>) -> Result<Value<'js>, Error> {
-        let data = match self.state.world.setup_data.get().filter(|text| !text.is_empty()) {
-            Some(text) => ctx.json_parse(text.as_str())?,
-            None => Value::new_undefined(ctx.clone()),
-        };
-        ctx.globals().get::<_, Object>("__weir")?.set("data", data.clone())?;
-        Ok(data)
+        match self.state.world.setup_data.get().filter(|text| !text.is_empty()) {
+            Some(text) => ctx.json_parse(text.as_str()),
+            None => Ok(Value::new_undefined(ctx.clone())),
+        }
     }
 
     fn summary<'js>(&self, ctx: &Ctx<'js>, script: &Script<'js>, data: &str) -> Result<(), Error> {
@@ -379,6 +383,8 @@ struct Script<'js> {
     exports: Object<'js>,
     turn: Function<'js>,
     reset: Function<'js>,
+    /// What setup gave, once an iteration has asked for it.
+    data: RefCell<Option<Value<'js>>>,
 }
 
 impl<'js> Script<'js> {

@@ -41,12 +41,7 @@ impl Request {
     /// # Errors
     /// [`RequestError::Header`] for anything else, control characters included.
     pub fn header(text: &str) -> Result<(String, String), RequestError> {
-        let wrong = || RequestError::Header { header: text.to_owned() };
-        let (name, value) = text.split_once(':').ok_or_else(wrong)?;
-        let value = value.trim();
-        if !is_token(name) || value.bytes().any(|byte| byte < b' ' && byte != b'\t' || byte == 0x7f) {
-            return Err(wrong());
-        }
+        let (name, value) = check_header(text)?;
         if name.eq_ignore_ascii_case("host") && !value.is_ascii() {
             return Ok((name.to_owned(), crate::requests::host::of_header(value)));
         }
@@ -103,7 +98,11 @@ impl Request {
             Version::Http10 => "1.0",
             Version::Http11 => "1.1",
         };
-        let mut head = format!("{} {} HTTP/{version}\r\n", self.method, url.target);
+        let own: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+        let mut head = String::with_capacity(160 + url.target.len() + url.host.len() + own + self.body.len());
+        for part in [&self.method, " ", &url.target, " HTTP/", version, "\r\n"] {
+            head.push_str(part);
+        }
         if !given("Host") {
             head.push_str(&format!("Host: {}\r\n", url.authority()));
         }
@@ -117,9 +116,11 @@ impl Request {
             _ => {}
         }
         for (name, value) in &self.headers {
-            let line = format!("{name}: {value}");
-            Self::header(&line)?;
-            head.push_str(&line);
+            let from = head.len();
+            for part in [name, ": ", value] {
+                head.push_str(part);
+            }
+            check_header(&head[from..])?;
             head.push_str("\r\n");
         }
         // RFC 9110 8.6: a method that means a body says its length even when there is none.
@@ -131,6 +132,17 @@ impl Request {
         bytes.extend_from_slice(&self.body);
         Ok(bytes)
     }
+}
+
+/// Takes `Name: value` apart, if it can be sent.
+fn check_header(text: &str) -> Result<(&str, &str), RequestError> {
+    let wrong = || RequestError::Header { header: text.to_owned() };
+    let (name, value) = text.split_once(':').ok_or_else(wrong)?;
+    let value = value.trim();
+    if !is_token(name) || value.bytes().any(|byte| byte < b' ' && byte != b'\t' || byte == 0x7f) {
+        return Err(wrong());
+    }
+    Ok((name, value))
 }
 
 /// Whether a text is a token of RFC 9110 5.6.2.

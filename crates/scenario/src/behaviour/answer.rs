@@ -1,5 +1,6 @@
 //! What came of a request.
 
+use crate::behaviour::fields::Fields;
 use weir_load::{Outcome, Url};
 
 /// What came of a request, redirects included.
@@ -12,7 +13,7 @@ pub struct Answer {
     /// The method of the last request.
     pub method: String,
     /// The header lines of the last answer, in their order, names as they came.
-    pub headers: Vec<(String, String)>,
+    pub headers: Fields,
     /// Its body, decoded (gzip, deflate, br, zstd), if it was to be kept.
     pub body: Vec<u8>,
     /// Whether the body is longer than what is kept of one, or could not be decoded.
@@ -105,6 +106,6 @@ impl Answer {
     /// The first value of a header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers.values(name).next()
     }
 }

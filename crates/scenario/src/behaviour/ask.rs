@@ -69,6 +69,24 @@ impl Ask {
         }
     }
 
+    /// Takes it, and leaves one without anything.
+    pub(crate) fn take(&mut self) -> Self {
+        let nowhere = Url { encrypted: false, host: String::new(), port: 0, target: String::new() };
+        let empty = Self {
+            method: String::new(),
+            url: nowhere,
+            headers: Vec::new(),
+            body: Vec::new(),
+            timeout: self.timeout,
+            redirects_max: self.redirects_max,
+            tags: self.tags.clone(),
+            keep: self.keep,
+            cookies: Cookies::default(),
+            expected: None,
+        };
+        std::mem::replace(self, empty)
+    }
+
     /// The value of one of its tags.
     #[must_use]
     pub fn tag(&self, name: &str) -> Option<&str> {

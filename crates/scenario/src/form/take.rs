@@ -68,8 +68,8 @@ impl Take {
             Self::Css(css) => css.first(body),
             Self::Header(name) => answer.header(name).map(str::to_owned),
             Self::Cookie(name) => {
-                let set = answer.headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case("set-cookie"));
-                let mut pairs = set.filter_map(|(_, value)| value.split(';').next()?.split_once('='));
+                let set = answer.headers.values("set-cookie");
+                let mut pairs = set.filter_map(|value| value.split(';').next()?.split_once('='));
                 pairs.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
             }
             Self::Status => Some(answer.status().to_string()),

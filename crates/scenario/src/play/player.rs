@@ -271,8 +271,7 @@ impl Player {
 }
 
 fn judge(check: &weir_load::Check, answer: &Answer) -> Option<String> {
-    let headers = answer.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    check.unfit(answer.status(), headers, &answer.body)
+    check.unfit(answer.status(), answer.headers.iter(), &answer.body)
 }
 
 fn failure(step: &Step, words: &str) -> Failure {

@@ -1,6 +1,6 @@
 //! Requests of users: over which connection they go, and what comes of them.
 
-use crate::behaviour::{Answer, AnsweredBy, Ask, Failing, Redirected, Timings};
+use crate::behaviour::{Answer, AnsweredBy, Ask, Failing, Fields, Redirected, Timings};
 use crate::metrics::{Builtin, RequestTags};
 use crate::run::director::{Phase, Runner};
 use crate::run::flow::Told;
@@ -221,14 +221,10 @@ impl Runner {
         let latency_ns = over.request.done_ns.saturating_sub(pending.intended_ns).saturating_sub(taken_ns);
         if !pending.ask.cookies.without_jar {
             let (mut jar, now) = (jar.lock(), SystemTime::now());
-            let set = parts.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"));
-            set.for_each(|(_, value)| jar.set(value, &pending.ask.url, now));
+            parts.headers.values("set-cookie").for_each(|value| jar.set(value, &pending.ask.url, now));
         }
-        let location = parts.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("location"));
-        let next = match location {
-            Some((_, location)) if pending.ask.redirects_max > 0 => {
-                outgoing::redirected(&pending.ask, status, location)
-            }
+        let next = match parts.headers.values("location").next() {
+            Some(location) if pending.ask.redirects_max > 0 => outgoing::redirected(&pending.ask, status, location),
             _ => None,
         };
         self.watch.lock().give_back(over.raw.bytes);
@@ -251,13 +247,15 @@ impl Runner {
 
     fn answer(&mut self, at: At, whole: &Whole, parts: Parts) {
         let Some(pending) = self.users[at.user as usize].pending(at.place) else { return };
-        let ask = pending.ask.clone();
+        let ask = pending.ask.take();
         let status = whole.status;
         let is_expected = ask.expected.as_ref().map_or((200..400).contains(&status), |ok| ok.contains(status));
+        self.count(at, &ask, whole, is_expected, None);
+        let Some(pending) = self.users[at.user as usize].pending(at.place) else { return };
         pending.answer = Some(Answer {
             by: AnsweredBy::Status(status),
-            url: ask.url.clone(),
-            method: ask.method.clone(),
+            url: ask.url,
+            method: ask.method,
             headers: parts.headers,
             body: parts.body,
             is_cut: parts.is_cut,
@@ -270,7 +268,6 @@ impl Runner {
         });
         pending.stage = Stage::Done;
         self.done(at.user);
-        self.count(at, &ask, whole, is_expected, None);
     }
 
     /// A request has no answer.
@@ -290,7 +287,7 @@ impl Runner {
             by: AnsweredBy::Nothing(Failing { outcome, words }),
             url: ask.url.clone(),
             method: ask.method.clone(),
-            headers: Vec::new(),
+            headers: Fields::default(),
             body: Vec::new(),
             is_cut: false,
             timings: whole.timings,

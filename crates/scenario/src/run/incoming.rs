@@ -1,5 +1,6 @@
 //! What comes over connections, as the observer of the loop sees it.
 
+use crate::behaviour::Fields;
 use flate2::read::{GzDecoder, ZlibDecoder};
 use std::collections::HashMap;
 use std::io::Read;
@@ -113,7 +114,7 @@ impl Observer for Watch {
 /// An answer, taken apart.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
-    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) headers: Fields,
     pub(crate) body: Vec<u8>,
     pub(crate) is_cut: bool,
 }
@@ -129,7 +130,7 @@ pub(crate) fn parts(raw: &Raw, is_head: bool, with_body: bool) -> Parts {
             body.extend_from_slice(piece);
         }
     });
-    let headers = headers(parser.head());
+    let headers = Fields::of_head(parser.head());
     let mut parts = Parts { headers, body, is_cut: raw.is_cut || fed.is_err() };
     if with_body && !parts.is_cut {
         decode(&mut parts);
@@ -137,22 +138,11 @@ pub(crate) fn parts(raw: &Raw, is_head: bool, with_body: bool) -> Parts {
     parts
 }
 
-/// The lines of a head, the first one apart.
-fn headers(head: &[u8]) -> Vec<(String, String)> {
-    let lines = head.split(|byte| *byte == b'\n').skip(1);
-    let pairs = lines.filter_map(|line| {
-        let colon = line.iter().position(|byte| *byte == b':')?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes.trim_ascii()).into_owned();
-        Some((text(&line[..colon]), text(&line[colon + 1..])))
-    });
-    pairs.collect()
-}
-
 /// Undoes the codings of a body, the last one first (RFC 9110 8.4).
 fn decode(parts: &mut Parts) {
-    let named = parts.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-encoding"));
+    let named = parts.headers.values("content-encoding");
     let codings: Vec<String> =
-        named.flat_map(|(_, value)| value.split(',')).map(|coding| coding.trim().to_ascii_lowercase()).collect();
+        named.flat_map(|value| value.split(',')).map(|coding| coding.trim().to_ascii_lowercase()).collect();
     for coding in codings.iter().rev() {
         if parts.body.is_empty() {
             return;
@@ -191,8 +181,7 @@ mod tests {
             set-cookie: b=2\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
         let parts = parts(&Raw { bytes: bytes.to_vec(), is_cut: false }, false, true);
         assert_eq!((parts.body.as_slice(), parts.is_cut), (&b"abcde"[..], false));
-        let cookies: Vec<_> =
-            parts.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")).map(|(_, v)| v).collect();
+        let cookies: Vec<_> = parts.headers.values("set-cookie").collect();
         assert_eq!(cookies, ["a=1", "b=2"]);
     }
 

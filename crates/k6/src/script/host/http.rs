@@ -1,20 +1,21 @@
 //! `k6/http`: requests go out, redirects are followed, and metrics and responses are made of the answers.
 
 use super::giving::{give, thrown};
-use super::request::{Asked, Auth, BodyAs, Given, has};
+use super::reply::Reply;
+use super::request::{Asked, Auth, Given, has};
 use crate::digest_auth;
 use crate::script::state::{State, Turn};
-use rquickjs::function::{Args, Opt};
-use rquickjs::{Array, ArrayBuffer, Ctx, Exception, Function, IntoJs as _, Object, Result, Value};
+use rquickjs::function::Opt;
+use rquickjs::{Array, Ctx, Exception, Object, Result, Value};
 use std::rc::Rc;
 use std::time::SystemTime;
 use weir_load::{Outcome, Url};
-use weir_scenario::behaviour::{Answer, AnsweredBy, Timings, Wants};
+use weir_scenario::behaviour::{Answer, AnsweredBy, Fields, Timings, Wants};
 
 pub(super) fn install<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result<()> {
     let own = state.clone();
     give!(ctx, host, "request", move |ctx: Ctx<'js>,
-                                      make: Function<'js>,
+                                      prototype: Object<'js>,
                                       method: String,
                                       url: String,
                                       name: Opt<Option<String>>,
@@ -26,11 +27,11 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>
         let asked = Asked::read(&ctx, &own, given)?;
         let mut done = perform(&ctx, &own, vec![asked])?;
         let done = done.pop().ok_or_else(|| thrown(&ctx, "no answer"))?;
-        done.response(&ctx, &make)
+        done.response(&ctx, &own, &prototype)
     });
     let own = state.clone();
     give!(ctx, host, "batch", move |ctx: Ctx<'js>,
-                                    makes: Vec<Function<'js>>,
+                                    prototype: Object<'js>,
                                     requests: Vec<Array<'js>>|
           -> Result<Array<'js>> {
         let mut asked = Vec::with_capacity(requests.len());
@@ -38,8 +39,8 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>
             asked.push(Asked::read(&ctx, &own, Given::of(request)?)?);
         }
         let all = Array::new(ctx.clone())?;
-        for (at, (done, make)) in perform(&ctx, &own, asked)?.into_iter().zip(&makes).enumerate() {
-            match done.response(&ctx, make) {
+        for (at, done) in perform(&ctx, &own, asked)?.into_iter().enumerate() {
+            match done.response(&ctx, &own, &prototype) {
                 Ok(response) => all.set(at, response)?,
                 Err(wrong) if wrong.is_exception() && !own.is_cut() => all.set(at, ctx.catch())?,
                 Err(wrong) => return Err(wrong),
@@ -114,7 +115,7 @@ fn hollow() -> Answer {
         by: AnsweredBy::Status(0),
         url,
         method: String::new(),
-        headers: Vec::new(),
+        headers: Fields::default(),
         body: Vec::new(),
         is_cut: false,
         timings: Timings::default(),
@@ -127,9 +128,8 @@ fn hollow() -> Answer {
 }
 
 fn take_cookies(state: &State, asked: &Asked, answer: &Answer) {
-    for (name, value) in &answer.headers {
-        if name.eq_ignore_ascii_case("set-cookie")
-            && let Some(cookie) = crate::cookies::Cookie::parse(value)
+    for value in answer.headers.values("set-cookie") {
+        if let Some(cookie) = crate::cookies::Cookie::parse(value)
             && let Some(jar) = state.jars.borrow_mut().get_mut(asked.jar)
         {
             jar.set(&asked.url, cookie, SystemTime::now());
@@ -193,7 +193,7 @@ fn authorizes(asked: &mut Asked, answer: &Answer) -> bool {
 }
 
 /// The number of an error, as k6 has it.
-fn code(answer: &Answer) -> u32 {
+pub(super) fn code(answer: &Answer) -> u32 {
     match &answer.by {
         AnsweredBy::Status(status) if *status >= 400 => 1000 + u32::from(*status),
         AnsweredBy::Status(_) => 0,
@@ -210,7 +210,7 @@ fn code(answer: &Answer) -> u32 {
     }
 }
 
-fn words_of(answer: &Answer) -> &str {
+pub(super) fn words_of(answer: &Answer) -> &str {
     match &answer.by {
         AnsweredBy::Status(_) => "",
         AnsweredBy::Nothing(failing) => &failing.words,
@@ -218,83 +218,18 @@ fn words_of(answer: &Answer) -> &str {
 }
 
 impl Done {
-    /// The response that the script gets, made by its module.
-    fn response<'js>(self, ctx: &Ctx<'js>, make: &Function<'js>) -> Result<Value<'js>> {
-        let Self { asked, mut answer } = self;
-        let (error, code) = (words_of(&answer).to_owned(), code(&answer));
-        if !error.is_empty() && asked.throws {
-            return Err(Exception::throw_message(ctx, &error));
+    /// The response that the script gets.
+    fn response<'js>(self, ctx: &Ctx<'js>, state: &Rc<State>, prototype: &Object<'js>) -> Result<Value<'js>> {
+        let error = words_of(&self.answer);
+        if !error.is_empty() && self.asked.throws {
+            return Err(Exception::throw_message(ctx, error));
         }
-        let body = match (asked.body_as, error.is_empty()) {
-            (BodyAs::Nothing, _) | (_, false) => Value::new_null(ctx.clone()),
-            (BodyAs::Text, true) => {
-                let text = String::from_utf8_lossy(&answer.body);
-                rquickjs::String::from_str(ctx.clone(), &text)?.into_value()
-            }
-            (BodyAs::Binary, true) => ArrayBuffer::new(ctx.clone(), std::mem::take(&mut answer.body))?.into_value(),
-        };
-        let head = lines(&answer.headers);
-        let mut arguments = Args::new(ctx.clone(), 7);
-        arguments.push_arg(answer.status())?;
-        arguments.push_arg(body)?;
-        arguments.push_arg(head)?;
-        arguments.push_arg(asked.url.to_string())?;
-        arguments.push_arg(error)?;
-        arguments.push_arg(code)?;
-        arguments.push_arg(facts(ctx, &asked, &answer)?)?;
-        make.call_arg(arguments)
+        Reply::give(ctx, state, prototype, (self.asked, self.answer))
     }
-}
-
-fn lines(fields: &[(String, String)]) -> String {
-    let mut all = String::with_capacity(fields.iter().map(|(name, value)| name.len() + value.len() + 3).sum());
-    for (name, value) in fields {
-        all.push_str(name);
-        all.push_str(": ");
-        all.push_str(value);
-        all.push('\n');
-    }
-    all
-}
-
-/// What a response tells only when it is asked: see `Response` in `http.js`.
-fn facts<'js>(ctx: &Ctx<'js>, asked: &Asked, answer: &Answer) -> Result<Array<'js>> {
-    let facts = Array::new(ctx.clone())?;
-    let times = answer.timings;
-    let ns = [
-        times.blocked_ns,
-        0,
-        times.connecting_ns,
-        times.handshaking_ns,
-        times.sending_ns,
-        times.waiting_ns,
-        times.receiving_ns,
-    ];
-    for (at, ns) in ns.into_iter().enumerate() {
-        facts.set(at, ns as f64 / 1e6)?;
-    }
-    let status = answer.status();
-    facts.set(7, if status == 0 { String::new() } else { format!("{status} {}", reason(status)) })?;
-    facts.set(8, if status == 0 { "" } else { "HTTP/1.1" })?;
-    facts.set(9, "")?;
-    facts.set(10, 0)?;
-    let request = Array::new(ctx.clone())?;
-    let mut head = lines(&asked.headers);
-    if !asked.cookie_line.is_empty() {
-        head.push_str("Cookie: ");
-        head.push_str(&asked.cookie_line);
-        head.push('\n');
-    }
-    request.set(0, asked.method.as_str())?;
-    request.set(1, asked.url.to_string())?;
-    request.set(2, head)?;
-    request.set(3, String::from_utf8_lossy(&asked.body).into_js(ctx)?)?;
-    facts.set(11, request)?;
-    Ok(facts)
 }
 
 /// The words for a status (RFC 9110, section 15).
-fn reason(status: u16) -> &'static str {
+pub(super) fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
         201 => "Created",

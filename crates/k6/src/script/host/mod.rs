@@ -10,6 +10,7 @@ mod files;
 mod giving;
 mod http;
 mod page;
+mod reply;
 mod request;
 mod summary;
 mod words;
@@ -30,6 +31,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> Result<Object<'
     execution::install(ctx, &host, state)?;
     files::install(ctx, &host, state)?;
     http::install(ctx, &host, state)?;
+    reply::install(ctx, &host)?;
     page::install(ctx, &host, state)?;
     summary::install(ctx, &host)?;
     let globals = ctx.globals();
