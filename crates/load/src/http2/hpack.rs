@@ -3,8 +3,9 @@
 //! The server is told to keep no table of headers, so a block means the same wherever it stands: it is decoded without
 //! any state, and one that comes again byte for byte is not decoded again.
 
-use crate::heads::head::{keep_field, set_length, set_status, status};
-use crate::heads::huffman;
+use crate::heads::head::{set_length, set_status, status};
+use crate::heads::prefixed::{take_number, take_text};
+use crate::heads::remembered::Remembered;
 use crate::http2::malformed::Malformed;
 use weir_wire::header_tables::STATIC_FIELDS;
 
@@ -12,8 +13,6 @@ pub use crate::heads::Head;
 
 /// The longest block that is read, in bytes, with all its continuations.
 pub const BLOCK_BYTES_MAX: usize = 64 * 1024;
-/// The longest block that is remembered, in bytes.
-const REMEMBERED_BYTES_MAX: usize = 1024;
 /// The names of the static table (RFC 7541 appendix A) by their numbers, which begin with 1.
 const STATIC_NAMES: u64 = 61;
 /// Which of them is `content-length`.
@@ -26,16 +25,7 @@ const STATUSES: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
 /// Reads blocks, and remembers the last.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    last: Option<Head>,
-    last_bytes: Vec<u8>,
-    /// Whether the cookies that a block sets are kept.
-    keeps_cookies: bool,
-    /// Whether all fields are kept, and lines of those of the block that was given last.
-    keeps_fields: bool,
-    fields: Vec<u8>,
-    /// Those of the block that was given last, one behind the other, and where each ends.
-    cookies: Vec<u8>,
-    cookie_ends: Vec<usize>,
+    last: Remembered,
     name: Vec<u8>,
     value: Vec<u8>,
 }
@@ -44,24 +34,25 @@ impl Decoder {
     /// One that also keeps the cookies which a block sets.
     #[must_use]
     pub fn with_cookies() -> Self {
-        Self { keeps_cookies: true, ..Self::default() }
+        let mut decoder = Self::default();
+        decoder.last.keep_cookies();
+        decoder
     }
 
     /// Keeps all fields of a block but its status, for [`Decoder::fields`].
     pub fn keep_fields(&mut self) {
-        self.keeps_fields = true;
+        self.last.keep_fields();
     }
 
     /// The fields of the block that was decoded last, a line of `name: value` for each, where they are kept.
     #[must_use]
     pub fn fields(&self) -> &[u8] {
-        &self.fields
+        self.last.fields()
     }
 
     /// The values of the `set-cookie` fields of the block that was decoded last, where they are kept.
     pub fn cookies(&self) -> impl Iterator<Item = &[u8]> {
-        let begins = std::iter::once(0).chain(self.cookie_ends.iter().copied());
-        begins.zip(&self.cookie_ends).map(|(begin, end)| &self.cookies[begin..*end])
+        self.last.cookies()
     }
 
     /// What a whole block says.
@@ -70,27 +61,12 @@ impl Decoder {
     /// [`Malformed`] where it breaks RFC 7541, or RFC 9113 8.2 and 8.3 for a response.
     #[inline]
     pub fn decode(&mut self, block: &[u8]) -> Result<Head, Malformed> {
-        if let Some(head) = self.last
-            && self.last_bytes == block
-        {
+        if let Some(head) = self.last.again(block) {
             return Ok(head);
         }
-        if self.keeps_cookies {
-            // The cookies are to be those of the block that is remembered, if one is.
-            self.last = None;
-            self.cookies.clear();
-            self.cookie_ends.clear();
-        }
-        if self.keeps_fields {
-            self.last = None;
-            self.fields.clear();
-        }
+        self.last.begin();
         let head = self.read(block)?;
-        if block.len() <= REMEMBERED_BYTES_MAX {
-            self.last = Some(head);
-            self.last_bytes.clear();
-            self.last_bytes.extend_from_slice(block);
-        }
+        self.last.end(block, head);
         Ok(head)
     }
 
@@ -100,11 +76,11 @@ impl Decoder {
         while let Some(first) = rest.first().copied() {
             match first {
                 // An indexed field.
-                0x80.. => self.indexed(integer(&mut rest, 7)?, &mut head, &mut fields)?,
+                0x80.. => self.indexed(take_number(&mut rest, 7)?, &mut head, &mut fields)?,
                 // A literal one, to be kept in the table, which holds nothing: so it is like the other literal ones.
                 0x40.. => self.literal(&mut rest, 6, &mut head, &mut fields)?,
                 0x20.. => {
-                    if fields > 0 || integer(&mut rest, 5)? > 0 {
+                    if fields > 0 || take_number(&mut rest, 5)? > 0 {
                         return Err(Malformed::compression("it wants a table of headers that we refused"));
                     }
                 }
@@ -116,9 +92,9 @@ impl Decoder {
 
     fn indexed(&mut self, index: u64, head: &mut Head, fields: &mut u32) -> Result<(), Malformed> {
         *fields += 1;
-        if self.keeps_fields && (15..=STATIC_NAMES).contains(&index) {
+        if (15..=STATIC_NAMES).contains(&index) {
             let (name, value) = STATIC_FIELDS[index as usize - 1];
-            keep_field(&mut self.fields, name, value);
+            self.last.field(name, value);
         }
         match index {
             8..=14 => Ok(set_status(head, STATUSES[index as usize - 8], *fields)?),
@@ -130,21 +106,20 @@ impl Decoder {
     }
 
     fn literal(&mut self, rest: &mut &[u8], bits: u32, head: &mut Head, fields: &mut u32) -> Result<(), Malformed> {
-        let index = integer(rest, bits)?;
+        let index = take_number(rest, bits)?;
         self.name.clear();
         self.value.clear();
         if index == 0 {
-            string(rest, &mut self.name)?;
+            take_text(rest, 7, &mut self.name)?;
         }
-        string(rest, &mut self.value)?;
+        take_text(rest, 7, &mut self.value)?;
         *fields += 1;
-        if self.keeps_cookies && (index == SET_COOKIE || index == 0 && self.name == b"set-cookie") {
-            self.cookies.extend_from_slice(&self.value);
-            self.cookie_ends.push(self.cookies.len());
+        if index == SET_COOKIE || index == 0 && self.name == b"set-cookie" {
+            self.last.cookie(&self.value);
         }
-        if self.keeps_fields && (index == 0 || (15..=STATIC_NAMES).contains(&index)) {
+        if index == 0 || (15..=STATIC_NAMES).contains(&index) {
             let name = if index == 0 { self.name.as_slice() } else { STATIC_FIELDS[index as usize - 1].0 };
-            keep_field(&mut self.fields, name, &self.value);
+            self.last.field(name, &self.value);
         }
         match index {
             0 => {
@@ -165,39 +140,6 @@ impl Decoder {
             _ => Err(Malformed::compression("a name of a table that does not exist")),
         }
     }
-}
-
-/// A number in the low `bits` of a byte and in those behind it (RFC 7541 5.1).
-fn integer(rest: &mut &[u8], bits: u32) -> Result<u64, Malformed> {
-    let cut = Malformed::compression("a number that is cut off");
-    let full = (1u64 << bits) - 1;
-    let first = u64::from(*rest.split_off_first().ok_or(cut)?) & full;
-    if first < full {
-        return Ok(first);
-    }
-    let mut number = first;
-    // Four more bytes reach further than any length or number that is allowed.
-    for shift in [0, 7, 14, 21] {
-        let byte = *rest.split_off_first().ok_or(cut)?;
-        number += u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(number);
-        }
-    }
-    Err(Malformed::compression("a number that is too large"))
-}
-
-/// A text, plain or in the string code (RFC 7541 5.2).
-fn string(rest: &mut &[u8], text: &mut Vec<u8>) -> Result<(), Malformed> {
-    let cut = Malformed::compression("a text that is cut off");
-    let coded = rest.first().ok_or(cut)? & 0x80 != 0;
-    let length = usize::try_from(integer(rest, 7)?).map_err(|_| cut)?;
-    let bytes = rest.split_off(..length).ok_or(cut)?;
-    if coded {
-        return huffman::decode(bytes, text).ok_or(Malformed::compression("a text whose code cannot be read"));
-    }
-    text.extend_from_slice(bytes);
-    Ok(())
 }
 
 #[cfg(test)]
@@ -222,8 +164,6 @@ mod tests {
         // C.2.1 and C.2.3: fields that decide nothing; a block without a status is one of trailers.
         assert_eq!(read(b"\x40\x0acustom-key\x0dcustom-header"), Ok(Head::default()));
         assert_eq!(read(b"\x10\x08password\x06secret"), Ok(Head::default()));
-        // C.1.2: the number 1337 after a prefix of five bits.
-        assert_eq!(integer(&mut &b"\x1f\x9a\x0a"[..], 5), Ok(1337));
     }
 
     #[test]

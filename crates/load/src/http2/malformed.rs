@@ -1,6 +1,7 @@
 //! What breaks the protocol.
 
 use crate::heads::head::NotAHead;
+use crate::heads::prefixed::NotABlock;
 
 /// Why a connection of HTTP/2 cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -37,5 +38,11 @@ impl Malformed {
 impl From<NotAHead> for Malformed {
     fn from(error: NotAHead) -> Self {
         Self::protocol(error.0)
+    }
+}
+
+impl From<NotABlock> for Malformed {
+    fn from(error: NotABlock) -> Self {
+        Self::compression(error.0)
     }
 }

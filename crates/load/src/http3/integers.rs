@@ -1,6 +1,4 @@
-//! The two forms of numbers: QUIC's (RFC 9000 16) in frames, that of a prefix (RFC 7541 5.1) in blocks of fields.
-
-use crate::http3::malformed::Malformed;
+//! QUIC's form of numbers (RFC 9000 16), which frames have.
 
 /// The largest number of QUIC's form.
 pub(crate) const NUMBER_MAX: u64 = (1 << 62) - 1;
@@ -25,42 +23,6 @@ pub(crate) fn put_number(out: &mut Vec<u8>, number: u64) {
     }
 }
 
-/// Takes the number in the low `bits` of a byte and in those behind it.
-pub(crate) fn take_prefixed(rest: &mut &[u8], bits: u32) -> Result<u64, Malformed> {
-    let cut = Malformed::compression("a number that is cut off");
-    let full = (1u64 << bits) - 1;
-    let first = u64::from(*rest.split_off_first().ok_or(cut)?) & full;
-    if first < full {
-        return Ok(first);
-    }
-    let mut number = first;
-    // Four more bytes reach further than any length or number that is allowed.
-    for shift in [0, 7, 14, 21] {
-        let byte = *rest.split_off_first().ok_or(cut)?;
-        number += u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(number);
-        }
-    }
-    Err(Malformed::compression("a number that is too large"))
-}
-
-/// Appends a number in the low `bits` of a byte whose others are `high`, and in those behind it.
-pub(crate) fn put_prefixed(out: &mut Vec<u8>, high: u8, bits: u32, number: usize) {
-    let full = (1usize << bits) - 1;
-    if number < full {
-        out.push(high | number as u8);
-        return;
-    }
-    out.push(high | full as u8);
-    let mut rest = number - full;
-    while rest >= 0x80 {
-        out.push(0x80 | (rest & 0x7f) as u8);
-        rest >>= 7;
-    }
-    out.push(rest as u8);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,16 +45,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_number_comes_back(number in 0..=NUMBER_MAX, small in 0usize..1 << 27, bits in 3u32..8) {
+        fn any_number_comes_back(number in 0..=NUMBER_MAX) {
             let mut bytes = Vec::new();
             put_number(&mut bytes, number);
             let mut rest = bytes.as_slice();
             prop_assert_eq!((take_number(&mut rest), rest.len()), (Some(number), 0));
-            bytes.clear();
-            put_prefixed(&mut bytes, 0, bits, small);
-            let mut rest = bytes.as_slice();
-            prop_assert_eq!(take_prefixed(&mut rest, bits), Ok(small as u64));
-            prop_assert!(rest.is_empty());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What breaks the protocol.
 
 use crate::heads::head::NotAHead;
+use crate::heads::prefixed::NotABlock;
 
 /// Codes of RFC 9114 8.1 and RFC 9204 6 by which this client ends streams and connections.
 pub(crate) mod code {
@@ -54,5 +55,11 @@ impl Malformed {
 impl From<NotAHead> for Malformed {
     fn from(error: NotAHead) -> Self {
         Self::message(error.0)
+    }
+}
+
+impl From<NotABlock> for Malformed {
+    fn from(error: NotABlock) -> Self {
+        Self::compression(error.0)
     }
 }

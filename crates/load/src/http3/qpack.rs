@@ -3,31 +3,20 @@
 //! The server is told that this client keeps no table of fields (a capacity of 0 goes without saying, RFC 9204 5), so a
 //! block means the same wherever it stands: one that comes again byte for byte is not decoded again.
 
-use crate::heads::head::{keep_field, set_length, set_status, status};
-use crate::heads::huffman;
-use crate::http3::integers::{put_prefixed, take_prefixed};
+use crate::heads::head::{set_length, set_status, status};
+use crate::heads::prefixed::{put_number, take_number, take_text};
+use crate::heads::remembered::Remembered;
 use crate::http3::malformed::Malformed;
 use crate::http3::static_table::STATIC_TABLE;
 
 pub use crate::heads::Head;
 
-/// The longest block that is remembered, in bytes.
-const REMEMBERED_BYTES_MAX: usize = 1024;
 const NO_TABLE: Malformed = Malformed::compression("a field of a table that does not exist");
 
 /// Reads blocks, and remembers the last.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    last: Option<Head>,
-    last_bytes: Vec<u8>,
-    /// Whether the cookies that a block sets are kept.
-    keeps_cookies: bool,
-    /// Whether all fields are kept, and lines of those of the block that was given last.
-    keeps_fields: bool,
-    fields: Vec<u8>,
-    /// Those of the block that was given last, one behind the other, and where each ends.
-    cookies: Vec<u8>,
-    cookie_ends: Vec<usize>,
+    last: Remembered,
     name: Vec<u8>,
     value: Vec<u8>,
 }
@@ -35,24 +24,23 @@ pub struct Decoder {
 impl Decoder {
     /// Keeps the cookies that a block sets, for [`Decoder::cookies`].
     pub fn keep_cookies(&mut self) {
-        self.keeps_cookies = true;
+        self.last.keep_cookies();
     }
 
     /// Keeps all fields of a block but its status, for [`Decoder::fields`].
     pub fn keep_fields(&mut self) {
-        self.keeps_fields = true;
+        self.last.keep_fields();
     }
 
     /// The fields of the block that was decoded last, a line of `name: value` for each, where they are kept.
     #[must_use]
     pub fn fields(&self) -> &[u8] {
-        &self.fields
+        self.last.fields()
     }
 
     /// The values of the `set-cookie` fields of the block that was decoded last, where they are kept.
     pub fn cookies(&self) -> impl Iterator<Item = &[u8]> {
-        let begins = std::iter::once(0).chain(self.cookie_ends.iter().copied());
-        begins.zip(&self.cookie_ends).map(|(begin, end)| &self.cookies[begin..*end])
+        self.last.cookies()
     }
 
     /// What a whole block says.
@@ -61,32 +49,22 @@ impl Decoder {
     /// [`Malformed`] where it breaks RFC 9204, or RFC 9114 4.2 and 4.3 for a response.
     #[inline]
     pub fn decode(&mut self, block: &[u8]) -> Result<Head, Malformed> {
-        if let Some(head) = self.last
-            && self.last_bytes == block
-        {
+        if let Some(head) = self.last.again(block) {
             return Ok(head);
         }
-        // What is kept is to be of the block that is remembered, if one is.
-        self.last = None;
-        self.cookies.clear();
-        self.cookie_ends.clear();
-        self.fields.clear();
+        self.last.begin();
         let head = self.read(block)?;
-        if block.len() <= REMEMBERED_BYTES_MAX {
-            self.last = Some(head);
-            self.last_bytes.clear();
-            self.last_bytes.extend_from_slice(block);
-        }
+        self.last.end(block, head);
         Ok(head)
     }
 
     fn read(&mut self, block: &[u8]) -> Result<Head, Malformed> {
         let mut rest = block;
         // RFC 9204 4.5.1: how many insertions it needs, and a base, which means nothing where it needs none.
-        if take_prefixed(&mut rest, 8)? != 0 {
+        if take_number(&mut rest, 8)? != 0 {
             return Err(Malformed::compression("it wants a table of fields that we refused"));
         }
-        take_prefixed(&mut rest, 7)?;
+        take_number(&mut rest, 7)?;
         let (mut head, mut fields) = (Head::default(), 0);
         while let Some(first) = rest.first().copied() {
             self.name.clear();
@@ -94,17 +72,17 @@ impl Decoder {
             fields += 1;
             match first {
                 0xc0.. => {
-                    let (name, value) = in_table(take_prefixed(&mut rest, 6)?)?;
+                    let (name, value) = in_table(take_number(&mut rest, 6)?)?;
                     self.name.extend_from_slice(name.as_bytes());
                     self.value.extend_from_slice(value.as_bytes());
                 }
                 0x50..0x60 | 0x70..0x80 => {
-                    self.name.extend_from_slice(in_table(take_prefixed(&mut rest, 4)?)?.0.as_bytes());
-                    string(&mut rest, 7, &mut self.value)?;
+                    self.name.extend_from_slice(in_table(take_number(&mut rest, 4)?)?.0.as_bytes());
+                    take_text(&mut rest, 7, &mut self.value)?;
                 }
                 0x20..0x40 => {
-                    string(&mut rest, 3, &mut self.name)?;
-                    string(&mut rest, 7, &mut self.value)?;
+                    take_text(&mut rest, 3, &mut self.name)?;
+                    take_text(&mut rest, 7, &mut self.value)?;
                 }
                 _ => return Err(NO_TABLE),
             }
@@ -122,38 +100,20 @@ impl Decoder {
             b":status" => return Ok(set_status(head, status(&self.value)?, fields)?),
             [b':', ..] => return Err(Malformed::message("a response with a field of requests")),
             b"content-length" => set_length(head, &self.value)?,
-            b"set-cookie" if self.keeps_cookies => {
-                self.cookies.extend_from_slice(&self.value);
-                self.cookie_ends.push(self.cookies.len());
-            }
+            b"set-cookie" => self.last.cookie(&self.value),
             // RFC 9114 4.2: these speak of a connection of HTTP/1.
             b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
                 return Err(Malformed::message("a response with a field of the connection"));
             }
             _ => {}
         }
-        if self.keeps_fields {
-            keep_field(&mut self.fields, &self.name, &self.value);
-        }
+        self.last.field(&self.name, &self.value);
         Ok(())
     }
 }
 
 fn in_table(index: u64) -> Result<(&'static str, &'static str), Malformed> {
     usize::try_from(index).ok().and_then(|index| STATIC_TABLE.get(index).copied()).ok_or(NO_TABLE)
-}
-
-/// A text whose length has so many bits, behind one that says whether it is in the string code (RFC 9204 4.1.2).
-fn string(rest: &mut &[u8], bits: u32, text: &mut Vec<u8>) -> Result<(), Malformed> {
-    let cut = Malformed::compression("a text that is cut off");
-    let is_coded = rest.first().ok_or(cut)? >> bits & 1 != 0;
-    let length = usize::try_from(take_prefixed(rest, bits)?).map_err(|_| cut)?;
-    let bytes = rest.split_off(..length).ok_or(cut)?;
-    if is_coded {
-        return huffman::decode(bytes, text).ok_or(Malformed::compression("a text whose code cannot be read"));
-    }
-    text.extend_from_slice(bytes);
-    Ok(())
 }
 
 /// Appends what a block begins with that needs no table.
@@ -164,7 +124,7 @@ pub(crate) fn put_prefix(block: &mut Vec<u8>) {
 /// Appends a field: by its number in the static table, by that of its name, or in full.
 pub(crate) fn put_field(block: &mut Vec<u8>, name: &str, value: &str) {
     if let Some(place) = STATIC_TABLE.iter().position(|known| *known == (name, value)) {
-        return put_prefixed(block, 0xc0, 6, place);
+        return put_number(block, 0xc0, 6, place);
     }
     put_literal(block, name, value.as_bytes());
 }
@@ -172,13 +132,13 @@ pub(crate) fn put_field(block: &mut Vec<u8>, name: &str, value: &str) {
 /// Appends a field whose value is given in full.
 pub(crate) fn put_literal(block: &mut Vec<u8>, name: &str, value: &[u8]) {
     match STATIC_TABLE.iter().position(|(known, _)| *known == name) {
-        Some(place) => put_prefixed(block, 0x50, 4, place),
+        Some(place) => put_number(block, 0x50, 4, place),
         None => {
-            put_prefixed(block, 0x20, 3, name.len());
+            put_number(block, 0x20, 3, name.len());
             block.extend_from_slice(name.as_bytes());
         }
     }
-    put_prefixed(block, 0, 7, value.len());
+    put_number(block, 0, 7, value.len());
     block.extend_from_slice(value);
 }
 
