@@ -57,6 +57,9 @@ impl Engine<'_, Http3<'_>> {
             placed.started_ns = self.now_ns;
         }
         connection.http.list_unsent(place);
+        if self.http.patience.is_some() {
+            self.watch_patience(slot, place);
+        }
         self.write_request(slot, place, stream);
         self.touch(slot);
     }
