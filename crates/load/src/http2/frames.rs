@@ -419,7 +419,9 @@ fn settings(payload: &[u8]) -> Result<Settings, Malformed> {
                 return Err(Malformed::protocol("a longest frame that is out of range"));
             }
             5 => settings.frame_bytes = Some(value),
-            8 if value > 1 => return Err(Malformed::protocol("a word on the extended CONNECT that is neither 0 nor 1")),
+            8 if value > 1 => {
+                return Err(Malformed::protocol("a word on the extended CONNECT that is neither 0 nor 1"));
+            }
             8 => settings.connect = Some(value == 1),
             // The table of headers and their length bind only who uses a table, or sends long ones.
             _ => {}

@@ -32,8 +32,8 @@ mod tests;
 mod users;
 mod wire;
 
-pub(crate) use drive::drive;
 pub(crate) use control::CANCEL;
+pub(crate) use drive::drive;
 pub use malformed::Malformed;
 pub(crate) use state::engine;
 pub(crate) use wire::{FIRST_WINDOW_BYTES, WINDOW_BYTES, Wire, frame, literal, preface};

@@ -49,7 +49,7 @@ impl Engine<'_, Http2<'_>> {
         if let Some(line) = &mut self.http.line {
             line.begin_connection(slot, self.now_ns, self.now_ns);
             let client = &mut line.clients[slot];
-            (client.blocked, client.is_awaited, client.send_end) = (false, false, 0);
+            (client.blocked, client.send_end) = (false, 0);
             line.alarms.set(slot, NEVER);
         }
     }
@@ -114,6 +114,10 @@ impl Engine<'_, Http2<'_>> {
                     client.blocked = false;
                 }
                 if flags & READABLE != 0 {
+                    let was_dry = match &stream.ahead {
+                        None => !client.readable,
+                        Some(ahead) => ahead.is_dry(),
+                    };
                     client.readable = true;
                     if let Some(ahead) = &mut stream.ahead {
                         ahead.expect_more();
@@ -126,7 +130,8 @@ impl Engine<'_, Http2<'_>> {
                         let all = stream.received + (ahead + unread) as u64;
                         client.mark(comes_ns, if connection.hung_up { u64::MAX } else { all });
                     }
-                    if std::mem::take(&mut client.is_awaited) {
+                    if was_dry {
+                        // Nothing was to be had before.
                         client.read.start(comes_ns);
                     }
                 }
@@ -263,11 +268,6 @@ impl Engine<'_, Http2<'_>> {
             // Nothing waited before: for the time until now nothing is earned.
             client.write.start(goes_ns);
             client.progress_ns = self.now_ns;
-            if connection.http.active <= 1 {
-                // Before it is asked nothing can come.
-                client.is_awaited = true;
-                client.read.start(goes_ns);
-            }
         }
         client.outgoing.mark(goes_ns, end);
         client.send_end = end;
@@ -281,7 +281,8 @@ impl Engine<'_, Http2<'_>> {
         let Some(stream) = &mut connection.stream else { return Written::Nothing };
         let position = connection.http.out_offset + connection.http.out_at as u64;
         let shown = client.outgoing.shown(self.now_ns).saturating_sub(position);
-        let shown = usize::try_from(shown).unwrap_or(usize::MAX).min(connection.http.out.len() - connection.http.out_at);
+        let shown =
+            usize::try_from(shown).unwrap_or(usize::MAX).min(connection.http.out.len() - connection.http.out_at);
         let is_clogged = stream.is_clogged();
         if connection.http.broken || client.blocked || shown == 0 && !is_clogged {
             return Written::Nothing;

@@ -5,8 +5,8 @@
 //! limit, and the kernel is given it when it is over its half of the way. QUIC's own windows let come what the line holds,
 //! as the receive buffer of TCP does: what does not fit is dropped as a router drops it, and counted.
 
-use crate::engine::state::Engine;
 use crate::connect::kernel::monotonic_ns;
+use crate::engine::state::Engine;
 use crate::http3::sending::Sent;
 use crate::http3::state::Http3;
 use crate::schedule::scheduler::NEVER;

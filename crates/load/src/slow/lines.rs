@@ -42,8 +42,6 @@ pub(crate) struct Client {
     pub(crate) incoming: Marks,
     /// How far the stream to the server may go out, where many requests follow each other.
     pub(crate) outgoing: Marks,
-    /// Whether something was asked, and nothing has come since.
-    pub(crate) is_awaited: bool,
     /// Position behind the records whose content was read: where the next record of TLS begins.
     pub(crate) record_start: u64,
     /// When the batch may begin to go out.
@@ -121,7 +119,6 @@ impl Client {
             readable: false,
             incoming: Marks::new(marks_max),
             outgoing: Marks::new(marks_max),
-            is_awaited: false,
             record_start: 0,
             send_ns: 0,
             send_end: 0,
