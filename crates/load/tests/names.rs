@@ -158,7 +158,7 @@ fn new_connections_go_where_the_name_leads_after_its_time() {
             "the last went there after {last} s, the first after {first} s"
         );
         let questions = zone.questions.load(Ordering::Relaxed);
-        assert!((5..=9).contains(&questions), "{questions} questions in 2 s, one each 0.3 s");
+        assert!((5..=12).contains(&questions), "{questions} questions in 2 s, one each 0.3 s");
         let told = report.warnings.iter().find(|words| words.contains("site.test was resolved again"));
         assert!(told.is_some_and(|words| words.contains("changed 1 times, last to 127.0.0.2:8080")), "{told:?}");
     });

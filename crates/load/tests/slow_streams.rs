@@ -73,46 +73,68 @@ fn took_s(requests: &[ClientRequest]) -> f64 {
     (requests.iter().map(|request| request.done_ns).max().expect("some") - begin_ns) as f64 / 1e9
 }
 
+/// Whether what is measured is never less than this, and once less than that: a busy machine delays, too, but nothing makes
+/// a wrong generator right.
+fn within(least: f64, most: f64, what: &str, mut measure: impl FnMut() -> f64) {
+    let mut seen = Vec::new();
+    for _ in 0..6 {
+        let found = measure();
+        assert!(found >= least, "{what}: {found}, and not {least} at least");
+        if found < most {
+            return println!("{what}: {found:.4} between {least:.4} and {most:.4}");
+        }
+        seen.push(found);
+    }
+    panic!("{what}: {seen:?}, and not less than {most}");
+}
+
 #[test]
 fn streams_share_the_line_of_their_connection() {
-    for (bytes, bytes_per_s, streams) in [(20_000, 200_000.0, 8), (150_000, 1e6, 4), (20_000, 100_000.0, 1)] {
+    for (bytes, bytes_per_s, streams) in [(10_000, 200_000.0, 8), (100_000, 1.6e6, 4), (10_000, 100_000.0, 1)] {
         let server = answering(bytes);
-        let mut options = over_http2(&server, 8, streams);
-        options.slow.link.read_bytes_per_s = Some(bytes_per_s);
-        let (report, connections, requests) = load_with_events(options);
-        assert_eq!((report.requests, report.failures(), connections.len()), (8, 0, 1), "{:?}", report.reasons);
         let wanted_s = 8.0 * content(1, bytes).len() as f64 / bytes_per_s;
-        let took = took_s(&requests);
-        assert!(took > wanted_s * 0.97 && took < wanted_s * 1.1 + 0.05, "{took} of {wanted_s} s by {streams} streams");
+        within(wanted_s * 0.985, wanted_s * 1.05 + 0.02, &format!("{streams} streams over HTTP/2, s"), || {
+            let mut options = over_http2(&server, 8, streams);
+            options.slow.link.read_bytes_per_s = Some(bytes_per_s);
+            let (report, connections, requests) = load_with_events(options);
+            assert_eq!((report.requests, report.failures(), connections.len()), (8, 0, 1), "{:?}", report.reasons);
+            took_s(&requests)
+        });
     }
 }
 
 #[test]
 fn datagrams_of_all_streams_share_the_line() {
-    for (bytes, bytes_per_s, streams) in [(20_000, 200_000.0, 8), (150_000, 1e6, 4)] {
+    for (bytes, bytes_per_s, streams) in [(10_000, 200_000.0, 8), (100_000, 1.6e6, 4)] {
         let server = answering_http3(bytes);
-        let mut options = over_http3(&server, 8, streams);
-        options.slow.link.read_bytes_per_s = Some(bytes_per_s);
-        let (report, connections, requests) = load_with_events(options);
-        assert_eq!((report.requests, report.failures(), connections.len()), (8, 0, 1), "{:?}", report.reasons);
-        let (counts, took) = (report.http3.expect("counts of HTTP/3"), took_s(&requests));
-        // What came in all, the handshake's bytes apart, which came before the first request was sent.
         let wanted_s = (8 * bytes) as f64 / bytes_per_s;
-        println!("{took:.3} s of {wanted_s:.3} s for {} bytes, {counts:?}", report.bytes);
-        assert!(took > wanted_s * 0.97 && took < wanted_s * 1.25 + 0.1, "{took} of {wanted_s} s: {counts:?}");
-        assert_eq!(counts.datagrams_dropped, 0, "{counts:?}");
-        // No faster than the line in all, the generator's own clock apart.
-        let in_all_s = report.bytes as f64 / bytes_per_s;
-        assert!(report.duration.as_secs_f64() > in_all_s * 0.95, "{in_all_s} s of bytes in {:?}", report.duration);
+        // Heads of packets and what else QUIC says take some of the line.
+        within(wanted_s * 0.985, wanted_s * 1.15 + 0.03, &format!("{streams} streams over HTTP/3, s"), || {
+            let mut options = over_http3(&server, 8, streams);
+            options.slow.link.read_bytes_per_s = Some(bytes_per_s);
+            let (report, connections, requests) = load_with_events(options);
+            assert_eq!((report.requests, report.failures(), connections.len()), (8, 0, 1), "{:?}", report.reasons);
+            let counts = report.http3.expect("counts of HTTP/3");
+            assert_eq!(counts.datagrams_dropped, 0, "{counts:?}");
+            // No more came in all than the line brings.
+            let in_all_s = report.bytes as f64 / bytes_per_s;
+            assert!(report.took.as_secs_f64() > in_all_s * 0.95, "{in_all_s} s of bytes in {:?}", report.took);
+            took_s(&requests)
+        });
     }
 }
 
-/// The parts of each request that latency makes longer, in ms: until it was sent, until its first byte, until its end.
-fn fastest_ms(requests: &[ClientRequest], connected_ns: u64) -> [f64; 3] {
+/// The parts of the fastest request that latency makes longer, and the connection's, in ms: until it was sent, until its
+/// first byte, until its end, and until the connection was made.
+fn parts_ms(options: Options) -> [f64; 4] {
+    let (report, connections, requests) = load_with_events(options);
+    assert_eq!((report.requests, connections.len()), (3, 1), "{:?}", report.reasons);
     let ms = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e6;
+    let connected_ns = connections[0].connected_ns;
+    let made = ms(connections[0].connect_start_ns, connected_ns);
     let parts = |request: &ClientRequest| {
         let went = ms(request.intended_ns.max(connected_ns), request.sent_ns);
-        [went, ms(request.sent_ns, request.first_byte_ns), ms(request.sent_ns, request.done_ns)]
+        [went, ms(request.sent_ns, request.first_byte_ns), ms(request.sent_ns, request.done_ns), made]
     };
     let least = requests.iter().map(parts).reduce(|one, other| std::array::from_fn(|at| one[at].min(other[at])));
     least.expect("some")
@@ -136,65 +158,64 @@ fn latency_is_that_of_a_longer_line() {
             }
         }
     });
+    let late = |parts: [f64; 4], wanted: [f64; 4]| {
+        let late = std::array::from_fn::<f64, 4, _>(|at| parts[at] - wanted[at]);
+        assert!(late.iter().all(|late| *late > -0.01), "{parts:?} and not {wanted:?} at least");
+        late.into_iter().fold(0.0, f64::max)
+    };
     for bytes_per_s in [None, Some(1e6)] {
-        let mut options = over_http2(&server, 5, 1);
-        options.slow.link = Link { latency, read_bytes_per_s: bytes_per_s, write_bytes_per_s: bytes_per_s };
-        let (report, connections, requests) = load_with_events(options);
-        assert_eq!((report.requests, connections.len()), (5, 1), "{:?}", report.reasons);
-        let connected_ns = connections[0].connected_ns;
-        let connect_ms = (connected_ns - connections[0].connect_start_ns) as f64 / 1e6;
-        assert!((80.0..140.0).contains(&connect_ms), "a round trip: {connect_ms} ms");
-        // Half of it before the request, half before the response, whose end comes as much later as it was sent.
-        for (fastest, wanted) in fastest_ms(&requests, connected_ns).into_iter().zip([40.0, 40.0, 70.0]) {
-            assert!((wanted..wanted + 60.0).contains(&fastest), "{fastest} of {wanted} ms");
-        }
+        within(0.0, 40.0, "late over HTTP/2, ms", || {
+            let mut options = over_http2(&server, 3, 1);
+            options.slow.link = Link { latency, read_bytes_per_s: bytes_per_s, write_bytes_per_s: bytes_per_s };
+            // Half of it before the request, half before the response, whose end comes as much later as it was sent; and a
+            // round trip for the connection.
+            late(parts_ms(options), [40.0, 40.0, 70.0, 80.0])
+        });
     }
     let server = answering_http3(100);
-    let mut options = over_http3(&server, 5, 1);
-    options.slow.link.latency = latency;
-    let (report, connections, requests) = load_with_events(options);
-    assert_eq!((report.requests, connections.len()), (5, 1), "{:?}", report.reasons);
-    let connect_ms = (connections[0].connected_ns - connections[0].connect_start_ns) as f64 / 1e6;
-    assert!((80.0..140.0).contains(&connect_ms), "a round trip of QUIC: {connect_ms} ms");
-    let [_, first, done] = fastest_ms(&requests, connections[0].connected_ns);
-    // A datagram is sent when it is on the line: both halves lie behind that.
-    assert!((80.0..140.0).contains(&first) && (80.0..140.0).contains(&done), "{first} {done} ms");
+    within(0.0, 40.0, "late over HTTP/3, ms", || {
+        let mut options = over_http3(&server, 3, 1);
+        options.slow.link.latency = latency;
+        // A datagram is sent when it is put on the line: both halves lie behind that.
+        late(parts_ms(options), [0.0, 80.0, 80.0, 80.0])
+    });
 }
 
 #[test]
 fn a_body_is_written_at_the_limit() {
-    let arrived = Arc::new(Mutex::new(Vec::new()));
-    let (log, begin) = (Arc::clone(&arrived), Instant::now());
+    let arrived = Arc::new(Mutex::new(0));
+    let sum = Arc::clone(&arrived);
     let server = Server::start(move |peer: &mut Peer| {
         if !peer.greet(&[(4, 1 << 20)]) || !peer.send(&frame(WINDOW_UPDATE, 0, 0, &(1u32 << 20).to_be_bytes())) {
             return;
         }
         while let Some(frame) = peer.frame() {
-            log.lock().expect("no panic").push((begin.elapsed().as_secs_f64(), frame.payload.len() + 9));
+            *sum.lock().expect("no panic") += frame.payload.len() + 9;
             if frame.ends() && !peer.send(&content(frame.stream, 1)) {
                 return;
             }
         }
     });
-    let mut options = over_http2(&server, 2, 2);
-    options.request = Request { method: "POST".into(), body: vec![b'x'; 50_000], ..Request::default() };
-    options.slow.link.write_bytes_per_s = Some(50_000.0);
-    let report = load(options);
-    assert_eq!((report.requests, report.failures()), (2, 0), "{:?}", report.reasons);
-    let arrived = arrived.lock().expect("no panic");
-    let sum: usize = arrived.iter().map(|(_, bytes)| *bytes).sum();
-    let (wanted_s, took_s) = (sum as f64 / 50_000.0, report.latency.max() as f64 / 1e9);
-    assert!(sum > 100_000 && took_s > wanted_s * 0.97 && took_s < wanted_s * 1.1 + 0.05, "{took_s} of {wanted_s} s");
-
+    let post = Request { method: "POST".into(), body: vec![b'x'; 30_000], ..Request::default() };
+    within(0.6 * 0.985, 0.6 * 1.05 + 0.02, "two bodies over HTTP/2, s", || {
+        let mut options = over_http2(&server, 2, 2);
+        options.request = post.clone();
+        options.slow.link.write_bytes_per_s = Some(100_000.0);
+        let report = load(options);
+        assert_eq!((report.requests, report.failures()), (2, 0), "{:?}", report.reasons);
+        report.latency.max() as f64 / 1e9
+    });
+    let bytes = *arrived.lock().expect("no panic");
+    assert!(bytes > 60_000, "{bytes}");
     let server = QuicServer::start(Setup::default(), |_| quic_server::ok(b"taken"));
-    let mut options = over_http3(&server, 2, 2);
-    options.request = Request { method: "POST".into(), body: vec![b'x'; 50_000], ..Request::default() };
-    options.slow.link.write_bytes_per_s = Some(50_000.0);
-    let report = load(options);
-    assert_eq!((report.requests, report.failures()), (2, 0), "{:?}", report.reasons);
-    let took_s = report.latency.max() as f64 / 1e9;
-    println!("{took_s:.3} s for 2.0 s of bodies over QUIC");
-    assert!((2.0 * 0.97..2.0 * 1.25).contains(&took_s), "{took_s} s");
+    within(0.6 * 0.985, 0.6 * 1.15 + 0.03, "two bodies over HTTP/3, s", || {
+        let mut options = over_http3(&server, 2, 2);
+        options.request = post.clone();
+        options.slow.link.write_bytes_per_s = Some(100_000.0);
+        let report = load(options);
+        assert_eq!((report.requests, report.failures()), (2, 0), "{:?}", report.reasons);
+        report.latency.max() as f64 / 1e9
+    });
 }
 
 /// Notes which streams a client cancels, and answers each eighth of its requests.
@@ -224,7 +245,7 @@ fn assert_stopped(requests: &[ClientRequest], patience_ms: f64, wanted: u64) {
     assert_eq!(stopped.len() as u64, wanted);
     let waited = stopped.iter().map(|request| (request.done_ns - request.intended_ns) as f64 / 1e6);
     let (least, most) = waited.fold((f64::MAX, 0.0f64), |(least, most), it| (least.min(it), most.max(it)));
-    assert!(least >= patience_ms - 0.01 && most < patience_ms + 100.0, "{least} to {most} ms");
+    assert!(least >= patience_ms - 0.01 && most < patience_ms + 250.0, "{least} to {most} ms");
 }
 
 #[test]
@@ -238,7 +259,7 @@ fn users_who_click_stop_cancel_their_stream_and_the_connection_lives_on() {
     assert_eq!((report.requests, report.stopped, report.series.counts().stopped()), (10, 70, 70));
     assert_stopped(&requests, 60.0, 70);
     // 70 users at most four at a time, 60 ms each: no slot rests.
-    assert!((70.0 / 4.0 * 0.06..2.5).contains(&report.duration.as_secs_f64()), "{:?}", report.duration);
+    assert!((70.0 / 4.0 * 0.06..4.0).contains(&report.duration.as_secs_f64()), "{:?}", report.duration);
     let stopped: Vec<u32> =
         requests.iter().filter(|request| request.outcome == Outcome::Stopped).map(|request| request.stream).collect();
     let deadline = Instant::now() + Duration::from_secs(5);
@@ -304,7 +325,7 @@ fn a_session_of_an_impatient_user_is_stopped() {
     assert_eq!((report.requests, sessions.completed, sessions.failed), (12, 4, 0), "{:?}", report.reasons);
     // Three times 15 000 bytes at 100 000 a second, and 10 ms of thought.
     let fastest_s = sessions.lifetime.min() as f64 / 1e9;
-    assert!((0.44..0.7).contains(&fastest_s), "{fastest_s}");
+    assert!((0.44..0.9).contains(&fastest_s), "{fastest_s}");
     // The first burst takes 150 ms, the second 300.
     impatient.slow.patience = Some(Think::Fixed(Duration::from_millis(225)));
     let report = load(impatient);
@@ -353,22 +374,21 @@ fn over_tls_the_records_of_all_streams_are_limited() {
         .directive(&format!("ssl_certificate_key \"{}\";", certificate.key().display()))
         .start()
         .expect("nginx starts");
-    let mut options = Options::new(Url::parse(&format!("https://127.0.0.1:{port}/64k.bin")).expect("a URL"));
-    options.protocol = Protocol::Http2 { streams: 2 };
-    options.trust = Trust::Anything;
-    options.connections = 1;
-    options.stop = StopRule::Requests(4);
-    options.slow.link = Link {
-        read_bytes_per_s: Some(100_000.0),
-        write_bytes_per_s: Some(5_000.0),
-        latency: Duration::from_millis(20),
-    };
-    let (report, connections, requests) = load_with_events(options);
-    assert_eq!((report.requests, report.failures(), connections.len()), (4, 0, 1), "{:?}", report.reasons);
-    let (took, wanted_s) = (took_s(&requests), 4.0 * 65_536.0 / 100_000.0);
-    assert!(took > wanted_s * 0.98 && took < wanted_s * 1.08 + 0.1, "{took} of {wanted_s} s");
-    let connect_s = (connections[0].connected_ns - connections[0].connect_start_ns) as f64 / 1e9;
-    assert!((0.04..0.3).contains(&connect_s), "two round trips: {connect_s}");
+    let wanted_s = 4.0 * 65_536.0 / 200_000.0;
+    within(wanted_s * 0.985, wanted_s * 1.06 + 0.06, "four responses over TLS, s", || {
+        let mut options = Options::new(Url::parse(&format!("https://127.0.0.1:{port}/64k.bin")).expect("a URL"));
+        options.protocol = Protocol::Http2 { streams: 2 };
+        options.trust = Trust::Anything;
+        options.connections = 1;
+        options.stop = StopRule::Requests(4);
+        let latency = Duration::from_millis(20);
+        options.slow.link = Link { read_bytes_per_s: Some(200_000.0), write_bytes_per_s: Some(5_000.0), latency };
+        let (report, connections, requests) = load_with_events(options);
+        assert_eq!((report.requests, report.failures(), connections.len()), (4, 0, 1), "{:?}", report.reasons);
+        let connect_s = (connections[0].connected_ns - connections[0].connect_start_ns) as f64 / 1e9;
+        assert!(connect_s >= 0.04, "two round trips: {connect_s}");
+        took_s(&requests)
+    });
 }
 
 #[test]

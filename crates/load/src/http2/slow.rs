@@ -329,6 +329,11 @@ impl Engine<'_, Http2<'_>> {
             let connection = &mut self.connections[slot];
             let Some(stream) = &mut connection.stream else { return };
             let before = stream.received;
+            let shows_ns = line.clients[slot].incoming.shows_ns(before);
+            if shows_ns <= self.now_ns {
+                // Until then all that had come along the line was read.
+                line.clients[slot].read.start(shows_ns);
+            }
             let room = line.room(slot, self.now_ns, before).min(self.buffer.len());
             if room == 0 {
                 return;

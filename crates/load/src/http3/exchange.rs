@@ -50,6 +50,7 @@ impl Engine<'_, Http3<'_>> {
         let connection = &mut self.connections[slot];
         let Some((place, stream)) = connection.http.place(exchange) else {
             // Each caller has seen that there is a stream; one that is not there is waited for.
+            let exchange = self.with_patience(exchange);
             return self.http.held.push_back(exchange);
         };
         let placed = connection.http.at(place);

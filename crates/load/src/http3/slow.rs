@@ -39,6 +39,8 @@ pub(crate) struct Line {
     inbound: Datagrams<Arrived>,
     outbound: Datagrams<Vec<u8>>,
     is_limited: bool,
+    /// Whether QUIC was not asked for a datagram, as the line was not free.
+    is_held_back: bool,
     /// When a datagram last came through, in either direction.
     progress_ns: u64,
 }
@@ -56,6 +58,7 @@ impl Line {
             inbound: Datagrams::new(link.read_bytes_per_s.map(Limit::new), way_ns, inbound_bytes),
             outbound: Datagrams::new(link.write_bytes_per_s.map(Limit::new), way_ns, UNLIMITED_BYTES),
             is_limited: link.read_bytes_per_s.is_some() || link.write_bytes_per_s.is_some(),
+            is_held_back: false,
             progress_ns: 0,
         }))
     }
@@ -64,7 +67,7 @@ impl Line {
     pub(crate) fn reset(&mut self) {
         self.inbound.reset();
         self.outbound.reset();
-        self.progress_ns = 0;
+        (self.is_held_back, self.progress_ns) = (false, 0);
     }
 
     /// Its client moves: what was on its way to the place before is lost.
@@ -88,7 +91,7 @@ impl Engine<'_, Http3<'_>> {
             let (reception, bytes) = self.http.transport.inbox.reception(place);
             for datagram in bytes.chunks(reception.datagram_bytes.max(1)) {
                 let arrived = Arrived { bytes: datagram.into(), ecn: reception.ecn };
-                if !line.inbound.put(now_ns, arrived) {
+                if !line.inbound.put(now_ns, now_ns, arrived) {
                     self.tally.http3.counts.datagrams_dropped += 1;
                 }
             }
@@ -137,8 +140,10 @@ impl Engine<'_, Http3<'_>> {
         }
         let Some(link) = &mut http.link else { return Sent::Gone };
         if !line.outbound.is_free(now_ns) {
+            line.is_held_back = true;
             return Sent::Nothing;
         }
+        let was_held_back = std::mem::take(&mut line.is_held_back);
         let transport = &mut self.http.transport;
         let mut datagram = Vec::new();
         let Some(transmit) = link.quic.poll_transmit(transport.clock.instant(now_ns), 1, &mut datagram) else {
@@ -152,8 +157,9 @@ impl Engine<'_, Http3<'_>> {
         }
         datagram.truncate(transmit.size);
         stream.sent += transmit.size as u64;
+        let since_ns = if was_held_back { line.outbound.waits_since_ns(now_ns) } else { now_ns };
         // There was room just above.
-        line.outbound.put(now_ns, datagram);
+        line.outbound.put(since_ns, now_ns, datagram);
         Sent::Some
     }
 

@@ -3,7 +3,7 @@
 //! Knows no clock and no socket: times are given to it.
 
 use crate::schedule::scheduler::NEVER;
-use crate::slow::tokens::{Limit, Tokens};
+use crate::slow::tokens::{CATCH_UP_NS, Limit, Tokens};
 use std::collections::VecDeque;
 
 /// Datagrams on their way.
@@ -41,8 +41,14 @@ impl<D: AsRef<[u8]>> Datagrams<D> {
         if self.limit.is_some() { self.tokens.paid_ns() } else { 0 }
     }
 
-    /// Puts a datagram on it, behind all others; tells whether there was room.
-    pub(crate) fn put(&mut self, now_ns: u64, datagram: D) -> bool {
+    /// Since when a datagram waits that is put on it now, as the line was not free before: a loop that came late makes up
+    /// for some of it.
+    pub(crate) fn waits_since_ns(&self, now_ns: u64) -> u64 {
+        self.free_ns().max(now_ns.saturating_sub(CATCH_UP_NS)).min(now_ns)
+    }
+
+    /// Puts a datagram on it that is there since a time, behind all others; tells whether there was room.
+    pub(crate) fn put(&mut self, since_ns: u64, now_ns: u64, datagram: D) -> bool {
         let bytes = datagram.as_ref().len();
         if self.bytes >= self.bytes_max {
             return false;
@@ -50,9 +56,9 @@ impl<D: AsRef<[u8]>> Datagrams<D> {
         let through_ns = match self.limit {
             None => now_ns,
             Some(limit) => {
-                self.tokens.start(now_ns);
+                self.tokens.start(since_ns);
                 self.tokens.take(limit, bytes);
-                self.tokens.paid_ns()
+                self.tokens.paid_ns().max(now_ns)
             }
         };
         self.bytes += bytes;
@@ -99,7 +105,7 @@ mod tests {
                 }
                 let datagram = vec![number as u8; bytes];
                 let is_full = wanted.iter().map(|(_, datagram)| datagram.len()).sum::<usize>() >= 20_000;
-                prop_assert_eq!(line.put(now_ns, datagram.clone()), !is_full);
+                prop_assert_eq!(line.put(now_ns, now_ns, datagram.clone()), !is_full);
                 if !is_full {
                     let takes_ns = bytes_per_s.map_or(0.0, |rate| bytes as f64 / rate * 1e9);
                     through_ns = through_ns.max(now_ns as f64) + takes_ns;
@@ -116,10 +122,14 @@ mod tests {
     #[test]
     fn another_connection_finds_the_line_empty() {
         let mut line = Datagrams::new(Some(Limit::new(1000.0)), 0, 10);
-        assert!(line.is_free(5) && line.put(5, vec![0; 10]) && !line.is_free(5) && !line.put(5, vec![0; 1]));
+        assert!(line.is_free(5) && line.put(5, 5, vec![0; 10]) && !line.is_free(5) && !line.put(5, 5, vec![0; 1]));
         assert!(!line.is_free(10_000_004) && line.take_due(10_000_004).is_none());
         assert!(line.take_due(10_000_006).is_some() && line.is_free(10_000_006));
-        assert!(line.put(10_000_006, vec![0; 10]));
+        // A loop that came 5 ms late makes up for them, one that came much later for a part.
+        let since_ns = line.waits_since_ns(15_000_006);
+        assert!(line.put(since_ns, 15_000_006, vec![0; 10]));
+        assert_eq!((since_ns / 1000, line.next_ns() / 1000), (10_000, 20_000));
+        assert_eq!(line.waits_since_ns(1_020_000_000), 980_000_000);
         line.reset();
         assert!(line.is_free(0) && line.next_ns() == NEVER);
     }

@@ -272,6 +272,8 @@ impl Engine<'_, Tunnels<'_>> {
         self.now_ns = monotonic_ns();
         let until_ns = self.now_ns + LINGER_NS;
         self.http.idle.clear();
+        // What is still open counts again until it is closed.
+        self.connector.live = self.connections.iter().filter(|connection| connection.counted).count() as u32;
         for slot in 0..self.connections.len() {
             for place in 0..self.connections[slot].http.tunnels.len() as u32 {
                 let stage = self.connections[slot].http.tunnels[place as usize].stage;
