@@ -7,7 +7,7 @@
 //!
 //! `engine` is the loop of one thread: when the next request is due, and how a connection is made and ends. What a
 //! version of HTTP does of its own, how a request goes out and how its response is read, stands in
-//! `http1`, `http2` and `http3`.
+//! `http1`, `http2` and `http3`; WebSockets have `websocket` and `tunneled`.
 //! Knows nothing of the server that it drives, nor of the kernel's probes.
 #![doc = include_str!("../doc/guide.md")]
 #![warn(missing_docs)]
@@ -41,6 +41,7 @@ mod slow;
 // As http2.
 #[doc(hidden)]
 pub mod streamed;
+mod tunneled;
 // As http2.
 #[doc(hidden)]
 pub mod websocket;

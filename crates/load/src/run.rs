@@ -11,9 +11,8 @@ use crate::options::settings::Options;
 use crate::plan::run_plan::{Plan, Share, shares};
 use crate::report::health::{Health, Probe};
 use crate::schedule::arrivals::Part;
-use crate::websocket::Opening;
 use crate::{LoadError, LoadReport, Statuses};
-use crate::{http1, http2, http3, websocket};
+use crate::{http1, http2, http3, tunneled, websocket};
 use std::time::Duration;
 
 /// From the making of the threads to the first request: longer than making them takes.
@@ -119,7 +118,7 @@ pub(crate) fn make(
         stopped_ns: since_start(stopped_ns),
         known_ns: since_start(monotonic_ns()),
         is_stopped: control.is_stopped(),
-        left_out: plan.hosts.iter().flat_map(|(_, host)| host.left_out()).collect(),
+        left_out: plan.hosts.iter().flat_map(|(_, host)| host.told()).collect(),
     })
 }
 
@@ -162,12 +161,16 @@ pub(crate) enum Spoken {
     Http1,
     Http2(http2::Wire),
     Http3(Box<http3::Wire>),
-    WebSocket(Opening),
+    WebSocket(websocket::Opening),
+    Tunneled(tunneled::Opening),
 }
 
 impl Spoken {
     pub(crate) fn new(options: &Options, plan: &Plan) -> Result<Self, LoadError> {
-        if let Some(opening) = Opening::new(options)? {
+        if let Some(opening) = tunneled::Opening::new(options)? {
+            return Ok(Self::Tunneled(opening));
+        }
+        if let Some(opening) = websocket::Opening::new(options)? {
             return Ok(Self::WebSocket(opening));
         }
         if let Some(wire) = http3::Wire::new(options, &plan.hosts)? {
@@ -216,6 +219,10 @@ impl Run<'_> {
             Spoken::WebSocket(opening) => {
                 let engine = websocket::engine(plan, opening, control, share)?;
                 Box::new(move || websocket::drive(engine, start_ns))
+            }
+            Spoken::Tunneled(opening) => {
+                let engine = tunneled::engine(plan, opening, control, share)?;
+                Box::new(move || tunneled::drive(engine, start_ns))
             }
         };
         std::thread::sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));

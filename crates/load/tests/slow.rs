@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weir_load::sessions::{Session, Sessions, Think};
 use weir_load::{
-    ClientRequest, Control, Io, Link, ListedRequest, LoadError, Observer, Options, Outcome, Protocol, Request, StopRule,
+    ClientRequest, Control, Io, Link, ListedRequest, LoadError, Observer, Options, Outcome, Request, StopRule,
 };
 
 const WINDOW_NS: u64 = 5_000_000_000;
@@ -376,7 +376,6 @@ fn what_cannot_be_honoured_is_refused() {
             other => panic!("{other:?}"),
         }
     };
-    assert!(refusal(|options| options.protocol = Protocol::Http2 { streams: 1 }).contains("HTTP/2"));
     assert!(refusal(|options| options.io = Io::Uring).contains("io_uring"));
     assert!(refusal(|options| options.slow.link.write_bytes_per_s = Some(0.0)).contains("0.1 B/s"));
     assert!(refusal(|options| options.slow.link.read_bytes_per_s = Some(f64::NAN)).contains("0.1 B/s"));

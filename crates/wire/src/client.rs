@@ -122,11 +122,13 @@ pub enum Outcome {
     Stalled = 16,
     /// The server did not agree to a WebSocket.
     Upgrade = 17,
+    /// The name of the server's host could not be resolved, while the run went on.
+    Unresolved = 18,
 }
 
 impl Outcome {
     /// Every outcome, by its number.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Done,
         Self::ConnectFailed,
         Self::Closed,
@@ -145,6 +147,7 @@ impl Outcome {
         Self::Stopped,
         Self::Stalled,
         Self::Upgrade,
+        Self::Unresolved,
     ];
 
     /// The outcome of a number; unknown ones are [`Outcome::Other`].
@@ -175,6 +178,7 @@ impl Outcome {
             "stopped",
             "stalled",
             "upgrade",
+            "unresolved",
         ][self as usize]
     }
 

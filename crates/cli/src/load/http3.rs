@@ -37,5 +37,9 @@ pub(super) fn write(screen: &mut String, counts: &Http3Counts) -> std::fmt::Resu
         let words = format!("of the generator's, {refused} datagrams refused by its kernel");
         writeln!(screen, "  packets    {:>12}   lost {words}", grouped(counts.packets_lost))?;
     }
+    if counts.datagrams_dropped > 0 {
+        let dropped = grouped(counts.datagrams_dropped);
+        writeln!(screen, "  datagrams  {dropped:>12}   dropped: the line of a slow client held no more")?;
+    }
     Ok(())
 }

@@ -97,6 +97,7 @@ fn http3(counts: &Http3Counts) -> Value {
         "held_by_generator": counts.windows_told,
         "packets_lost": counts.packets_lost,
         "datagrams_refused": counts.datagrams_refused,
+        "datagrams_dropped": counts.datagrams_dropped,
     })
 }
 

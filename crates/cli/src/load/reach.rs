@@ -5,7 +5,8 @@ use anyhow::Context;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use weir_load::Reach;
-use weir_load::reach::{Family, Pin, Place, Proxy, Resolved, Tls, TlsVersion};
+use weir_load::reach::{Again, Family, Pin, Place, Proxy, Resolved, Select, Tls, TlsVersion};
+use weir_terminal::units::duration;
 
 /// How the server is reached.
 #[derive(Debug, clap::Args)]
@@ -53,6 +54,13 @@ pub(super) struct ReachArgs {
     /// Use these addresses for this host instead of asking the resolver; may be repeated
     #[arg(long, value_name = "HOST:PORT:ADDR,…", help_heading = "Reach")]
     resolve: Vec<Resolved>,
+    /// Ask the resolver again: never; each, for each connection; or TIME, for the first connection so long after the last
+    /// answer [default: never]
+    #[arg(long, value_name = "never|each|TIME", value_parser = again, help_heading = "Reach")]
+    resolve_again: Option<Again>,
+    /// Which of a name's addresses a connection goes to: in-turn, random, or first [default: in-turn]
+    #[arg(long, value_name = "WHICH", value_parser = select, help_heading = "Reach")]
+    select_address: Option<Select>,
     /// Connect to this place instead of the URL's host and port, which the request and TLS still name
     #[arg(long, value_name = "HOST:PORT", help_heading = "Reach")]
     connect_to: Option<Place>,
@@ -63,7 +71,7 @@ pub(super) struct ReachArgs {
 }
 
 /// The names of these options, as those of others are known that say how to load.
-pub(super) const OF_REACHING: [&str; 16] = [
+pub(super) const OF_REACHING: [&str; 18] = [
     "cert",
     "key",
     "sni",
@@ -78,6 +86,8 @@ pub(super) const OF_REACHING: [&str; 16] = [
     "ipv4",
     "ipv6",
     "resolve",
+    "resolve_again",
+    "select_address",
     "connect_to",
     "proxy",
 ];
@@ -87,6 +97,23 @@ fn tls_version(text: &str) -> anyhow::Result<TlsVersion> {
         "1.2" => Ok(TlsVersion::Tls12),
         "1.3" => Ok(TlsVersion::Tls13),
         _ => anyhow::bail!("there are 1.2 and 1.3"),
+    }
+}
+
+fn again(text: &str) -> anyhow::Result<Again> {
+    match text {
+        "never" => Ok(Again::Never),
+        "each" => Ok(Again::Each),
+        time => duration(time).map(Again::After).context("it is never, each, or a time such as 30s"),
+    }
+}
+
+fn select(text: &str) -> anyhow::Result<Select> {
+    match text {
+        "in-turn" => Ok(Select::InTurn),
+        "random" => Ok(Select::Random),
+        "first" => Ok(Select::First),
+        _ => anyhow::bail!("it is in-turn, random or first"),
     }
 }
 
@@ -119,6 +146,8 @@ impl ReachArgs {
                 _ => Family::Any,
             },
             resolve: self.resolve.clone(),
+            again: self.resolve_again.unwrap_or_default(),
+            select: self.select_address.unwrap_or_default(),
             connect_to: self.connect_to.clone(),
             proxy: self.proxy.clone(),
         })
@@ -136,6 +165,11 @@ pub(super) fn words(reach: &Reach) -> String {
     }
     if let Some(place) = &reach.connect_to {
         words.push_str(&format!(", connected to {}:{}", place.host, place.port));
+    }
+    match reach.again {
+        Again::Never => {}
+        Again::Each => words.push_str(", its name resolved for each connection"),
+        Again::After(time) => words.push_str(&format!(", its name resolved again after {time:?}")),
     }
     match reach.sources.as_slice() {
         [] => {}

@@ -9,7 +9,8 @@ const TLS: &[&str] = &["cert", "key", "sni", "no_sni", "resume", "pin", "tls", "
 /// What a client puts up with, and what is so without it: it holds where nothing is encrypted, too.
 const TRUST: &[&str] = &["insecure", "ca", "no_resume"];
 /// How a server is reached, but for its encryption.
-const REACH: &[&str] = &["unix", "source", "ipv4", "ipv6", "resolve", "connect_to", "proxy"];
+const REACH: &[&str] =
+    &["unix", "source", "ipv4", "ipv6", "resolve", "resolve_again", "select_address", "connect_to", "proxy"];
 /// How many connections there are and what drives them.
 const DRIVE: &[&str] = &[
     "connections",

@@ -61,6 +61,7 @@ const ROOMS_OF_LOAD: &[&str] = &[
     "http2",
     "http3",
     "websocket",
+    "tunneled",
     "report",
     "run",
     "samples",

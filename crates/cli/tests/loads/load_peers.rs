@@ -140,6 +140,11 @@ fn report(arguments: &[&str], url: &str) -> (Value, Option<i32>) {
 
 /// What holds of any server that echoes.
 fn echoes(url: &str) {
+    echoes_over(&[], url);
+}
+
+/// The same with more options.
+fn echoes_over(options: &[&str], url: &str) {
     for arguments in [
         &["-n", "200", "-c", "5"][..],
         &["-n", "60", "--message-size", "70000", "--binary"],
@@ -147,7 +152,7 @@ fn echoes(url: &str) {
         &["-n", "60", "--message-size", "0"],
         &["--rate", "200", "-d", "500ms", "-c", "4", "--message", "h\u{e4}llo \u{20ac}"],
     ] {
-        let (report, code) = report(&[arguments, &["--answer", "echo"]].concat(), url);
+        let (report, code) = report(&[options, arguments, &["--answer", "echo"]].concat(), url);
         let count = arguments.get(1).and_then(|count| count.parse::<u64>().ok()).expect("a number");
         let count = if arguments[0] == "--rate" { count / 2 } else { count };
         assert_eq!((code, &report["successes"], &report["errors"]), (Some(0), &count.into(), &json!({})), "{report:#}");
@@ -195,6 +200,23 @@ fn websockets_behind_nginx_and_weir_are_spoken_to() {
     echoes(&format!("ws://127.0.0.1:{}/", nginx.port));
     let proxy = Peer::weir(directory.path(), peer.port);
     echoes(&format!("ws://127.0.0.1:{}/", proxy.port));
+}
+
+#[test]
+fn websockets_over_http2_are_spoken_to() {
+    let Some(peers) = peers() else { return };
+    let options = ["--http2", "--streams", "4"];
+    let peer = Peer::hypercorn(&peers);
+    echoes_over(&options, &format!("ws://127.0.0.1:{}/", peer.port));
+    // One opening that is refused, and a server that opens none.
+    let (refused, code) =
+        report(&[&options[..], &["-n", "4", "-c", "1"]].concat(), &format!("ws://127.0.0.1:{}/no", peer.port));
+    assert_eq!((code, &refused["errors"]), (Some(1), &json!({ "upgrade": 4 })), "{refused:#}");
+    // Over HTTP/2 to weir serve, which passes them on over HTTP/1.1.
+    let directory = tempfile::tempdir().expect("a directory");
+    let node = Peer::node(&peers);
+    let proxy = Peer::weir(directory.path(), node.port);
+    echoes_over(&options, &format!("ws://127.0.0.1:{}/", proxy.port));
 }
 
 /// What holds of the streams, alone and behind proxies.

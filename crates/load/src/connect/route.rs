@@ -1,7 +1,9 @@
 //! The way to one server: the sockets' other end, what is said to a proxy there, and the encryption behind it.
 
 use crate::connect::endpoint::Endpoint;
+use crate::connect::endpoints::Endpoints;
 use crate::connect::kernel::{Transport, without_port};
+use crate::connect::names::{LATER_MAX, Name};
 use crate::connect::trust;
 use crate::options::means::Means;
 use crate::reach::Reach;
@@ -9,6 +11,7 @@ use crate::reach::answer::Credentials;
 use crate::reach::answer::{Destination, Language};
 use crate::reach::dialogue::Dialogue;
 use crate::reach::proxy::{Proxy, ProxyKind};
+use crate::reach::resolve::Again;
 use crate::reach::{http_connect, resolve};
 use crate::{LoadError, Protocol, Url};
 use rustls::ClientConfig;
@@ -22,7 +25,9 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Route {
     /// Where connections go, in the order in which they are tried.
-    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) endpoints: Arc<Endpoints>,
+    /// The name that they are of, if they are to be asked for again.
+    pub(crate) named: Option<Name>,
     /// Addresses that they come from, taken in turn; the kernel's choice where there are none.
     pub(crate) sources: Vec<SocketAddr>,
     /// What is said to a proxy before anything else.
@@ -59,6 +64,10 @@ impl Route {
             None => (url.host.as_str(), url.port),
         };
         let mut tunnel = None;
+        let (named_host, named_port) = match &reach.proxy {
+            Some(proxy) => (proxy.host.as_str(), proxy.port),
+            None => (host, port),
+        };
         let mut endpoints: Vec<Endpoint> = match (&reach.unix, &reach.proxy) {
             (Some(path), _) => {
                 let unfit = |cause| LoadError::UnixSocket { path: path.clone(), cause };
@@ -106,7 +115,15 @@ impl Route {
             Protocol::Http3 { .. } => Transport::Datagrams,
             Protocol::Http1 | Protocol::Http2 { .. } => Transport::Streams,
         };
-        Ok(Self { endpoints, sources, tunnel, tls, proxy: reach.proxy.as_ref().map(ToString::to_string), transport })
+        let is_again = reach.again != Again::Never && reach.unix.is_none();
+        let named = (is_again && resolve::is_asked(named_host, named_port, &reach.resolve)).then(|| {
+            let fits = |is_v4: bool| sources.is_empty() || sources.iter().any(|source| source.is_ipv4() == is_v4);
+            let (host, family) = (named_host.to_owned(), reach.family);
+            Name { host, port: named_port, family, fits: (fits(true), fits(false)) }
+        });
+        let endpoints = Arc::new(Endpoints::new(endpoints, if named.is_some() { LATER_MAX } else { 0 }));
+        let proxy = reach.proxy.as_ref().map(ToString::to_string);
+        Ok(Self { endpoints, named, sources, tunnel, tls, proxy, transport })
     }
 
     /// The source of the connection of this number.

@@ -37,6 +37,8 @@ pub struct Http3Counts {
     pub packets_lost: u64,
     /// Datagrams that the kernel did not take, which QUIC treats as lost.
     pub datagrams_refused: u64,
+    /// Datagrams that came and did not fit on a slow client's line, which QUIC treats as lost.
+    pub datagrams_dropped: u64,
 }
 
 carried!(Http3Tally { counts, closes });
@@ -52,6 +54,7 @@ carried!(Http3Counts {
     windows_told,
     packets_lost,
     datagrams_refused,
+    datagrams_dropped,
 });
 
 impl Http3Tally {
@@ -69,6 +72,7 @@ impl Http3Tally {
         own.windows_told += more.windows_told;
         own.packets_lost += more.packets_lost;
         own.datagrams_refused += more.datagrams_refused;
+        own.datagrams_dropped += more.datagrams_dropped;
         self.closes.merge(&other.closes);
     }
 }

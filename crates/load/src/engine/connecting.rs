@@ -4,6 +4,7 @@ use crate::LoadError;
 use crate::connect::connection::Phase;
 use crate::connect::connector::REOPEN_NS;
 use crate::connect::kernel::{BROKEN, monotonic_ns};
+use crate::connect::names::Looked;
 use crate::connect::spread::Spread;
 use crate::connect::stream::{Handshake, Stream};
 use crate::engine::protocol::ProtocolLoop;
@@ -16,6 +17,9 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 use weir_wire::client::{ClientConnection, Outcome};
+
+/// How soon the answer of a resolver is looked for.
+const LOOK_NS: u64 = 1_000_000;
 
 impl<V: Version> Engine<'_, V>
 where
@@ -30,7 +34,7 @@ where
         let number = self.network_of(&purpose).unwrap_or(of_lane);
         if self.connector.addresses[host as usize].is_empty() {
             let endpoints = &self.plan.hosts[host as usize].route.endpoints;
-            self.connector.addresses[host as usize] = Spread::new(endpoints, self.connector.lane);
+            self.connector.addresses[host as usize] = Spread::new(endpoints, self.plan.select, self.connector.lane);
         }
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Connecting;
@@ -38,7 +42,9 @@ where
         connection.number = u64::from(self.connector.lane) << 40 | of_lane;
         connection.client = self.tally.clients.enter(number);
         connection.host = host;
-        connection.address = self.connector.addresses[host as usize].next();
+        if self.plan.hosts[host as usize].names.is_none() {
+            connection.address = self.connector.addresses[host as usize].next();
+        }
         connection.encrypted = self.plan.hosts[host as usize].route.tls.is_some();
         connection.connect_start_ns = self.now_ns;
         connection.responses = 0;
@@ -51,6 +57,9 @@ where
 
     /// Calls the address of a connection, which comes from the source address of this number.
     fn connect(&mut self, slot: usize, number: u64) {
+        if !self.finds_address(slot) {
+            return;
+        }
         let connection = &mut self.connections[slot];
         let route = &self.plan.hosts[connection.host as usize].route;
         let endpoint = &route.endpoints[connection.address];
@@ -65,7 +74,36 @@ where
         }
     }
 
-    /// Tries again to connect where there was no room for it.
+    /// Finds the address of a connection where names are resolved again; tells whether it is known. One that is not is
+    /// waited for, and the loop goes on meanwhile.
+    #[inline]
+    fn finds_address(&mut self, slot: usize) -> bool {
+        let connection = &mut self.connections[slot];
+        let host = &self.plan.hosts[connection.host as usize];
+        let Some(names) = &host.names else { return true };
+        match names.look(connection.connect_start_ns) {
+            Looked::Known(answer) => {
+                let addresses = &mut self.connector.addresses[connection.host as usize];
+                if addresses.answer != answer {
+                    addresses.take(&host.route.endpoints, names.in_use(), answer);
+                }
+                connection.address = addresses.next();
+                true
+            }
+            Looked::Awaited => {
+                self.scheduler.sweep_by(self.now_ns + LOOK_NS);
+                false
+            }
+            Looked::Failed(words) => {
+                self.tell_connection(slot, true);
+                self.not_made(slot, Outcome::Unresolved, Some(&words));
+                self.scheduler.sweep_by(self.now_ns + REOPEN_NS);
+                false
+            }
+        }
+    }
+
+    /// Tries again to connect where there was no room for it, or the address was not known.
     pub(crate) fn connect_again(&mut self, slot: usize) {
         self.connect(slot, self.connections[slot].number);
     }

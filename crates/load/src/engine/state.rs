@@ -83,7 +83,10 @@ impl<'a, V: Version> Engine<'a, V> {
         let http = http(&kernel)?;
         let clients = Clients::new(plan.sources, room.places_are_clients.then_some(share.connections));
         // Of those that are found later, when the first connection is made.
-        let spread = |host: Option<&Host>| Spread::new(host.map_or(&[][..], |host| &host.route.endpoints), share.lane);
+        let spread = |host: Option<&Host>| match host {
+            Some(host) => Spread::new(&host.route.endpoints, plan.select, share.lane),
+            None => Spread::none(plan.select, share.lane),
+        };
         let addresses = (0..plan.hosts.len()).map(|place| spread(plan.hosts.get(place))).collect();
         Ok(Self {
             plan,

@@ -85,6 +85,15 @@ pub enum LoadError {
         /// How that was seen.
         cause: String,
     },
+    /// The server opens no WebSockets over HTTP/2.
+    #[error(
+        "{host}: opens no WebSockets over HTTP/2: its settings lack SETTINGS_ENABLE_CONNECT_PROTOCOL (RFC 8441 3); switch \
+         that on there, or leave --http2 out and open them over HTTP/1.1"
+    )]
+    NoTunnels {
+        /// The host.
+        host: String,
+    },
     /// The server does not speak HTTP/3.
     #[error("{host}: does not speak HTTP/3 there ({cause}); without --http3 it is asked over TCP")]
     NotHttp3 {
@@ -142,6 +151,7 @@ impl LoadError {
             Self::UnknownHost { .. } => "unknown_host",
             Self::NotHttp2 { .. } => "not_http2",
             Self::NotHttp3 { .. } => "not_http3",
+            Self::NoTunnels { .. } => "no_extended_connect",
             Self::Request(_) | Self::TlsSetup(_) | Self::Options(_) => "options",
             Self::Source { .. } => "source",
             Self::Cpu { .. } => "cpu",

@@ -99,24 +99,15 @@ impl Engine<'_, Http1> {
         self.now_ns = monotonic_ns();
         let (now_ns, latency_ns) = (self.now_ns, slow.latency_ns);
         let connection = &mut self.connections[slot];
-        let client = &mut slow.clients[slot];
         let Some(stream) = &mut connection.stream else { return false };
         match connection.phase {
             Phase::Connecting | Phase::Handshaking => {
-                client.event_flags |= flags;
-                if client.event_ns == NEVER {
-                    let mut event_ns = now_ns + latency_ns;
-                    if let (Phase::Handshaking, Some(limit)) = (connection.phase, slow.read) {
-                        // Of what came the other side of the handshake must know all before it goes on.
-                        client.prepaid = self.connector.kernel.unread(stream.fd().as_raw_fd());
-                        client.read.start(event_ns);
-                        client.read.take(limit, client.prepaid);
-                        event_ns = client.read.paid_ns();
-                    }
-                    client.event_ns = event_ns;
-                }
+                let is_handshake = connection.phase == Phase::Handshaking && slow.read.is_some();
+                let unread = is_handshake.then(|| self.connector.kernel.unread(stream.fd().as_raw_fd()));
+                slow.on_making(slot, flags, unread, now_ns);
             }
             Phase::Open => {
+                let client = &mut slow.clients[slot];
                 connection.hung_up |= flags & HANGUP != 0;
                 if flags & libc::EPOLLOUT as u32 != 0 {
                     client.blocked = false;
@@ -166,9 +157,7 @@ impl Engine<'_, Http1> {
         }
         match phase {
             Phase::Connecting | Phase::Handshaking if client.event_ns <= self.now_ns => {
-                client.event_ns = NEVER;
-                let flags = std::mem::take(&mut client.event_flags);
-                self.shake_hands_slowly(slot, flags);
+                self.shake_hands_slowly(slot);
             }
             Phase::Open => {
                 let generation = self.connections[slot].generation;
@@ -224,17 +213,12 @@ impl Engine<'_, Http1> {
     }
 
     /// Goes on with a connection that is being made; what a handshake brings costs its time.
-    fn shake_hands_slowly(&mut self, slot: usize, flags: u32) {
-        // The time of what came first is over; what came behind it is read, too, and the request waits for its time.
-        if let (Some(slow), Some(stream)) = (&mut self.http.slow, &self.connections[slot].stream)
-            && let Some(limit) = slow.read
-            && self.connections[slot].phase == Phase::Handshaking
-        {
-            let unread = self.connector.kernel.unread(stream.fd().as_raw_fd());
-            let client = &mut slow.clients[slot];
-            client.read.take(limit, unread.saturating_sub(client.prepaid));
-            client.progress_ns = self.now_ns;
-        }
+    fn shake_hands_slowly(&mut self, slot: usize) {
+        let connection = &self.connections[slot];
+        let (Some(slow), Some(stream)) = (&mut self.http.slow, &connection.stream) else { return };
+        let is_handshake = connection.phase == Phase::Handshaking && slow.read.is_some();
+        let unread = is_handshake.then(|| self.connector.kernel.unread(stream.fd().as_raw_fd()));
+        let flags = slow.take_making(slot, unread, self.now_ns);
         self.on_rare_event(slot, flags);
     }
 

@@ -161,8 +161,10 @@ impl Engine<'_, Http2<'_>> {
             started_ns: exchange.started_ns,
             request: exchange.request,
             repeats: exchange.repeats + 1,
+            patience_us: exchange.patience_us,
             ..Exchange::default()
         };
+        let again = self.with_patience(again);
         match self.connections[slot].http.session {
             0 => self.http.held.push_back(again),
             session => self.hold_for_session(session, again),

@@ -62,6 +62,9 @@ impl Engine<'_, Http2<'_>> {
         if with_body {
             connection.http.senders.push_back(place);
         }
+        if self.http.patience.is_some() {
+            self.watch_patience(slot, place);
+        }
         self.touch(slot);
     }
 
@@ -85,6 +88,9 @@ impl Engine<'_, Http2<'_>> {
 
     /// Writes what a connection has to say, as far as there is room.
     pub(crate) fn flush(&mut self, slot: usize) {
+        if self.http.line.is_some() {
+            return self.flush_slowly(slot);
+        }
         let encrypted = self.http.encrypted;
         let connection = &mut self.connections[slot];
         while !connection.http.broken {
@@ -152,7 +158,7 @@ impl Engine<'_, Http2<'_>> {
 
     /// Takes the frames of a read, whose first byte has the position `before`; tells whether the connection is still there.
     #[inline]
-    fn take(&mut self, slot: usize, generation: u32, count: usize, before: u64) -> bool {
+    pub(crate) fn take(&mut self, slot: usize, generation: u32, count: usize, before: u64) -> bool {
         let mut at = 0;
         while at < count {
             let reader = &mut self.connections[slot].http.reader;
@@ -350,7 +356,8 @@ impl Engine<'_, Http2<'_>> {
             traces.add(TracedOne { latency_ns, trace, status: exchange.status, request: exchange.request, worker: 0 });
         }
         if self.tally.expected.contains(exchange.status) {
-            self.count_slow(slot, exchange.intended_ns, exchange.started_ns, exchange.held_us, true);
+            let reads_at_once = self.http.line.is_none();
+            self.count_slow(slot, exchange.intended_ns, exchange.started_ns, exchange.held_us, reads_at_once);
         }
     }
 

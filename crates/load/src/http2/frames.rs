@@ -92,6 +92,8 @@ pub struct Settings {
     pub window: Option<u32>,
     /// The longest frame that it takes, in bytes.
     pub frame_bytes: Option<u32>,
+    /// Whether it takes an extended CONNECT, by which WebSockets are opened (RFC 8441 3).
+    pub connect: Option<bool>,
 }
 
 /// A frame of content whose payload is not all here yet.
@@ -417,6 +419,10 @@ fn settings(payload: &[u8]) -> Result<Settings, Malformed> {
                 return Err(Malformed::protocol("a longest frame that is out of range"));
             }
             5 => settings.frame_bytes = Some(value),
+            8 if value > 1 => {
+                return Err(Malformed::protocol("a word on the extended CONNECT that is neither 0 nor 1"));
+            }
+            8 => settings.connect = Some(value == 1),
             // The table of headers and their length bind only who uses a table, or sends long ones.
             _ => {}
         }

@@ -94,11 +94,13 @@ impl Engine<'_, Http2<'_>> {
             }
             for _ in self.http.held.len()..waiting.min((self.http.connecting as usize + 1) * streams) {
                 let Some(exchange) = self.next_queued() else { break };
+                let exchange = self.with_patience(exchange);
                 self.http.held.push_back(exchange);
             }
         } else if self.http.held.len() <= self.http.connecting as usize {
             // Each connection is opened for a request at least.
             let Some(exchange) = self.next_new() else { return };
+            let exchange = self.with_patience(exchange);
             self.http.held.push_back(exchange);
         }
         self.open(0);
@@ -114,6 +116,8 @@ impl Engine<'_, Http2<'_>> {
                 self.close(slot);
                 self.replace();
             }
+            // What a limited line brings may take longer.
+            Phase::Open | Phase::Leaving if self.is_slowly_moving(slot) => {}
             Phase::Open | Phase::Leaving => {
                 // One that says nothing at all is gone; of one that goes on only the request is given up.
                 let silent = connection.http.active > 0 && is_overdue(connection.http.heard_ns);

@@ -2,7 +2,8 @@
 //!
 //! `frames` and `hpack` read what comes and know no socket; `wire` is what goes out, built once; `exchange` is the way
 //! of a request; `control` answers what servers say of the connection itself; `lifecycle` holds what happens rarely;
-//! `sessions` are the users, each on a connection of its own; `protocol` is what the loop asks of a version of HTTP.
+//! `slow` keeps the limits of lines, `stopping` the patience of users; `sessions` are users, each on a connection of its
+//! own; `protocol` is what the loop asks of a version of HTTP.
 //!
 //! A request's way: `exchange` puts the frames of all requests that are ready behind each other and writes them in one
 //! go; one read takes the frames of many responses. Nothing is allocated for a request once as many were under way as
@@ -21,7 +22,9 @@ mod next;
 mod protocol;
 mod sending;
 mod sessions;
+mod slow;
 mod state;
+mod stopping;
 mod streamed;
 mod streams;
 #[cfg(test)]
@@ -29,7 +32,8 @@ mod tests;
 mod users;
 mod wire;
 
+pub(crate) use control::CANCEL;
 pub(crate) use drive::drive;
 pub use malformed::Malformed;
 pub(crate) use state::engine;
-pub(crate) use wire::Wire;
+pub(crate) use wire::{FIRST_WINDOW_BYTES, WINDOW_BYTES, Wire, frame, literal, preface};

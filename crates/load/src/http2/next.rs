@@ -8,7 +8,8 @@ impl Engine<'_, Http2<'_>> {
     /// Keeps an arrival for the connection that is being made.
     pub(crate) fn hold_new(&mut self, exchange: Exchange) {
         let request = self.choose();
-        self.http.held.push_back(Exchange { started_ns: self.now_ns, request, ..exchange });
+        let exchange = self.with_patience(Exchange { started_ns: self.now_ns, request, ..exchange });
+        self.http.held.push_back(exchange);
     }
 
     /// A connection that can take a request: the one that was used last, so that one is filled before another is opened.

@@ -29,16 +29,20 @@ impl ProtocolLoop for Engine<'_, Http2<'_>> {
     fn begins(&mut self, _start_ns: u64) {}
 
     fn is_timed(&self) -> bool {
-        self.http.users.is_some()
+        self.http.users.is_some() || self.http.line.is_some() || self.http.patience.is_some()
     }
 
     fn wake(&mut self) {
         self.wake_sessions();
+        self.wake_lines();
+        self.wake_impatient();
     }
 
     #[inline]
     fn next_wake_ns(&self) -> u64 {
-        self.http.users.as_ref().map_or(NEVER, |users| users.next_wake_ns())
+        let thinks_ns = self.http.users.as_ref().map_or(NEVER, |users| users.next_wake_ns());
+        let stops_ns = self.http.patience.as_ref().map_or(NEVER, |patience| patience.next_ns());
+        thinks_ns.min(stops_ns).min(self.next_line_ns())
     }
 
     #[inline]
@@ -48,12 +52,12 @@ impl ProtocolLoop for Engine<'_, Http2<'_>> {
 
     #[inline]
     fn holds_events_back(&self) -> bool {
-        false
+        self.http.line.is_some()
     }
 
     #[inline]
-    fn hold_back(&mut self, _token: u64, _flags: u32) -> bool {
-        false
+    fn hold_back(&mut self, token: u64, flags: u32) -> bool {
+        self.on_line_event(token, flags)
     }
 
     #[inline(always)]
@@ -152,6 +156,7 @@ impl ProtocolLoop for Engine<'_, Http2<'_>> {
             self.connections[slot].jar = jar.unwrap_or_else(|| CookieJar::new(&self.plan.requests.cookies));
         }
         self.session_opens(session, slot);
+        self.line_opens(slot);
         let connection = &mut self.connections[slot];
         connection.http.session = session;
         connection.http.streams_max = streams;
@@ -183,6 +188,8 @@ impl ProtocolLoop for Engine<'_, Http2<'_>> {
         connection.http.heard_ns = self.now_ns;
         // A proxy may have been spoken to before.
         connection.http.out_offset = connection.stream.as_ref().map_or(0, |stream| stream.sent);
+        self.line_is_ready(slot);
+        let connection = &mut self.connections[slot];
         connection.http.out.extend_from_slice(&self.http.wire.preface);
         for _ in 0..share {
             if !self.connections[slot].has_room() {
@@ -229,6 +236,7 @@ impl ProtocolLoop for Engine<'_, Http2<'_>> {
     }
 
     fn closing(&mut self, slot: usize, _was_counted: bool) {
+        self.line_closes(slot);
         let connection = &mut self.connections[slot];
         self.events.closes(connection.number);
         self.http.connecting -= u32::from(matches!(connection.phase, Phase::Connecting | Phase::Handshaking));

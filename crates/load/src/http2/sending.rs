@@ -67,6 +67,21 @@ impl Connection<Streams> {
         }
     }
 
+    /// The same for those that begin before this position, where the rest waits for its time.
+    pub(crate) fn stamp_before(&mut self, position: u64, now_ns: u64, offset: Option<u64>) {
+        for at in 0..self.http.unsent.len() {
+            let (place, begin) = self.http.unsent[at];
+            if begin >= position {
+                return;
+            }
+            let exchange = self.at(place);
+            exchange.sent_ns = now_ns;
+            if let Some(offset) = offset {
+                exchange.request_offset = offset;
+            }
+        }
+    }
+
     /// So many bytes are written.
     #[inline]
     pub(crate) fn written(&mut self, count: usize) {

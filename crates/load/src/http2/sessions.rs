@@ -12,6 +12,7 @@ use crate::engine::state::Engine;
 use crate::engine::wanted::Wanted;
 use crate::http2::failing::NO_STREAM;
 use crate::http2::state::Http2;
+use crate::http2::stopping::patience_us;
 use crate::http2::streams::Exchange;
 use crate::http2::users::Burst;
 use crate::requests::cookies::CookieJar;
@@ -74,7 +75,12 @@ impl Engine<'_, Http2<'_>> {
         let Some(users) = &mut self.http.users else { return };
         let (active, burst) = (&users.sessions.running[id as usize], &mut users.bursts[id as usize]);
         let requests = &self.plan.session(active.session).bursts()[active.burst as usize].requests;
-        let exchange = Exchange { intended_ns, started_ns: self.now_ns, held_us, ..Exchange::default() };
+        let mut exchange = Exchange { intended_ns, started_ns: self.now_ns, held_us, ..Exchange::default() };
+        if let Some(patience) = &mut self.http.patience {
+            // It is one user's, who waits for all of them.
+            exchange.patience_us = patience_us(patience.draw_ns());
+            patience.hold(exchange.stops_ns());
+        }
         burst.waiting.extend(requests.iter().map(|request| Exchange { request: *request, ..exchange }));
         burst.left = requests.len() as u32;
         self.scheduler.outstanding += requests.len() as u64;
@@ -135,10 +141,15 @@ impl Engine<'_, Http2<'_>> {
 
     /// A request failed, and with it its session, if it is of one.
     pub(crate) fn session_failed(&mut self, session: u32) {
+        self.session_ends(session, End::Failed);
+    }
+
+    /// A request is not answered, with which its session ends, if it is of one.
+    pub(crate) fn session_ends(&mut self, session: u32, end: End) {
         if let (Some(users), Some(id)) = (&mut self.http.users, session.checked_sub(1)) {
             let burst = &mut users.bursts[id as usize];
             burst.left -= 1;
-            burst.has_failed = true;
+            burst.ends.get_or_insert(end);
         }
     }
 
@@ -161,9 +172,9 @@ impl Engine<'_, Http2<'_>> {
         if burst.left > 0 || users.sessions.running[id as usize].thinks {
             return false;
         }
-        let step = match std::mem::take(&mut burst.has_failed) {
-            true => Step::End(End::Failed),
-            false => users.sessions.next_burst(id, self.plan, is_over),
+        let step = match burst.ends.take() {
+            Some(end) => Step::End(end),
+            None => users.sessions.next_burst(id, self.plan, is_over),
         };
         let slot = users.sessions.running[id as usize].connection;
         match step {

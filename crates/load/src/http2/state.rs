@@ -12,6 +12,8 @@ use crate::options::control::Control;
 use crate::plan::host::Host;
 use crate::plan::run_plan::{Plan, Share, lingering_max};
 use crate::requests::cookies::CookieJar;
+use crate::slow::lines::Slow;
+use crate::slow::patience::Patience;
 use std::collections::VecDeque;
 
 /// HTTP/2: many requests under way on each connection.
@@ -41,6 +43,10 @@ pub(crate) struct Http2<'a> {
     /// Where cookies and blocks of headers are put together.
     pub(crate) cookies: Vec<u8>,
     pub(crate) block: Vec<u8>,
+    /// The lines of slow clients, if that is what they are.
+    pub(crate) line: Option<Box<Slow>>,
+    /// How long users wait, if that is not as long as it takes.
+    pub(crate) patience: Option<Box<Patience>>,
     pub(crate) decoder: Decoder,
 }
 
@@ -59,7 +65,7 @@ pub(crate) fn engine<'a>(
     let room = Room {
         slots,
         places_are_clients: share.arrivals.is_none(),
-        receive_buffer: None,
+        receive_buffer: plan.slow.link.receive_buffer(),
         transport: Transport::Streams,
     };
     let queue = if share.arrivals.is_some() { share.queue } else { 0 };
@@ -83,6 +89,8 @@ pub(crate) fn engine<'a>(
         jars: Vec::new(),
         cookies: Vec::new(),
         block: Vec::new(),
+        line: Slow::of_streams(&plan.slow, slots as usize, share.lane),
+        patience: Patience::new(&plan.slow, slots as usize, Streams::places_for(wire.streams), share.lane),
         decoder,
     };
     let connection = || Streams::new(wire.streams, wire.keep_alive, plan);

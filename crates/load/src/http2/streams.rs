@@ -35,6 +35,8 @@ pub(crate) struct Exchange {
     pub(crate) head_bytes: u32,
     /// How long it waited for a stream, in microseconds.
     pub(crate) held_us: u32,
+    /// How long its user waits from the intended time on, in microseconds; 0 = that is not decided.
+    pub(crate) patience_us: u32,
     /// Its number among those that say of which trace they are.
     pub(crate) traced: u64,
     pub(crate) intended_ns: u64,
@@ -64,6 +66,11 @@ pub(crate) struct Exchange {
 const _: () = assert!(size_of::<Exchange>() <= 128);
 
 impl Exchange {
+    /// When its user clicks stop.
+    pub(crate) fn stops_ns(&self) -> u64 {
+        self.intended_ns.saturating_add(u64::from(self.patience_us) * 1000)
+    }
+
     /// A frame of its response came, or a piece of one.
     #[inline]
     pub(crate) fn heard(&mut self, now_ns: u64, offset: u64, bytes: u32) {
@@ -129,8 +136,7 @@ pub(crate) struct Streams {
 impl Streams {
     pub(crate) fn new(streams: u32, keep_alive: bool, plan: &Plan) -> Self {
         let keeps = plan.keeps();
-        // With some places to spare the next stream rarely has to be another than the next in number.
-        let places = (streams + streams / 4 + 1).next_power_of_two() as usize;
+        let places = Self::places_for(streams);
         let last_stream = if keep_alive { LAST_STREAM - 2 * places as u32 } else { 1 };
         let mut own = Self {
             session: 0,
@@ -162,6 +168,12 @@ impl Streams {
         };
         own.reset();
         own
+    }
+
+    /// How many places a connection has for so many streams at a time: with some to spare the next stream rarely has to be
+    /// another than the next in number.
+    pub(crate) fn places_for(streams: u32) -> usize {
+        (streams + streams / 4 + 1).next_power_of_two() as usize
     }
 
     /// Makes it that of a new connection, or of none.

@@ -1,7 +1,7 @@
 //! The sessions of one loop, and the burst that each is at.
 
 use crate::counts::sessions::SessionTally;
-use crate::engine::sessions::ActiveSessions;
+use crate::engine::sessions::{ActiveSessions, End};
 use crate::http2::streams::Exchange;
 use crate::plan::run_plan::Plan;
 use std::collections::VecDeque;
@@ -21,7 +21,8 @@ pub(crate) struct Burst {
     pub(crate) waiting: VecDeque<Exchange>,
     /// Requests of it that are not over.
     pub(crate) left: u32,
-    pub(crate) has_failed: bool,
+    /// How the session ends with it, if a request of it was not answered.
+    pub(crate) ends: Option<End>,
 }
 
 impl Users {

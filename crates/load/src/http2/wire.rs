@@ -144,7 +144,8 @@ pub(crate) fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload
     out.extend_from_slice(payload);
 }
 
-fn preface() -> Vec<u8> {
+/// What a connection begins with.
+pub(crate) fn preface() -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     let mut settings = Vec::new();
     // No table of headers, no pushes; what a stream may send; how long a block of headers may be.
@@ -218,7 +219,7 @@ fn announces_length(request: &Request) -> bool {
 }
 
 /// A literal field that is not kept: its name by its number in the static table, or in full where that is 0.
-fn literal(block: &mut Vec<u8>, index: u32, name: &str, value: &str) {
+pub(crate) fn literal(block: &mut Vec<u8>, index: u32, name: &str, value: &str) {
     integer(block, 0, 4, index as usize);
     if index == 0 {
         string(block, name);

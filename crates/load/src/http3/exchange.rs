@@ -50,6 +50,7 @@ impl Engine<'_, Http3<'_>> {
         let connection = &mut self.connections[slot];
         let Some((place, stream)) = connection.http.place(exchange) else {
             // Each caller has seen that there is a stream; one that is not there is waited for.
+            let exchange = self.with_patience(exchange);
             return self.http.held.push_back(exchange);
         };
         let placed = connection.http.at(place);
@@ -57,6 +58,9 @@ impl Engine<'_, Http3<'_>> {
             placed.started_ns = self.now_ns;
         }
         connection.http.list_unsent(place);
+        if self.http.patience.is_some() {
+            self.watch_patience(slot, place);
+        }
         self.write_request(slot, place, stream);
         self.touch(slot);
     }

@@ -174,13 +174,15 @@ impl Engine<'_, Http3<'_>> {
     /// Keeps a request of a connection for another stream.
     pub(crate) fn hold(&mut self, exchange: Exchange) {
         self.tally.resent += 1;
-        self.http.held.push_back(Exchange {
+        let again = self.with_patience(Exchange {
             intended_ns: exchange.intended_ns,
             started_ns: exchange.started_ns,
             request: exchange.request,
             repeats: exchange.repeats + 1,
+            stops_ns: exchange.stops_ns,
             ..Exchange::default()
         });
+        self.http.held.push_back(again);
     }
 }
 

@@ -128,10 +128,9 @@ impl Engine<'_, Http3<'_>> {
 
     /// Takes back the requests that went out on a connection that is being made; gives how many there were.
     pub(crate) fn take_back(&mut self, slot: usize) -> u64 {
-        let http = &mut self.connections[slot].http;
         let mut taken = 0;
-        for place in (0..http.places()).rev() {
-            let exchange = http.take(place);
+        for place in (0..self.connections[slot].http.places()).rev() {
+            let exchange = self.connections[slot].http.take(place);
             if exchange.stream.is_some() {
                 taken += 1;
                 let again = Exchange {
@@ -139,12 +138,14 @@ impl Engine<'_, Http3<'_>> {
                     started_ns: exchange.started_ns,
                     request: exchange.request,
                     held_us: exchange.held_us,
+                    stops_ns: exchange.stops_ns,
                     ..Exchange::default()
                 };
+                let again = self.with_patience(again);
                 self.http.held.push_front(again);
             }
         }
-        http.unsent.clear();
+        self.connections[slot].http.unsent.clear();
         taken
     }
 

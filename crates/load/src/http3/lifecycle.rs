@@ -56,11 +56,13 @@ impl Engine<'_, Http3<'_>> {
             }
             for _ in self.http.held.len()..waiting.min((self.http.connecting as usize + 1) * streams) {
                 let Some(exchange) = self.next_queued() else { break };
+                let exchange = self.with_patience(exchange);
                 self.http.held.push_back(exchange);
             }
         } else if self.http.held.len() <= self.http.connecting as usize {
             // Each connection is opened for a request at least.
             let Some(exchange) = self.next_new() else { return };
+            let exchange = self.with_patience(exchange);
             self.http.held.push_back(exchange);
         }
         self.open(());
@@ -72,6 +74,10 @@ impl Engine<'_, Http3<'_>> {
         let linger_until_ns = self.connections[slot].linger_until_ns;
         if linger_until_ns != 0 && now_ns >= linger_until_ns && self.connections[slot].http.active == 0 {
             return self.close(slot);
+        }
+        if self.is_slowly_moving(slot) {
+            // What a limited line brings may take longer.
+            return;
         }
         let http = &self.connections[slot].http;
         let is_overdue = |since_ns: u64| now_ns.saturating_sub(since_ns) >= timeout_ns;

@@ -7,8 +7,9 @@
 //!
 //! A request's way: `exchange` puts it on a stream; `sending` has QUIC make datagrams of all that is ready and gives
 //! them to the kernel in one go; `receiving` takes what one call brought and finishes the responses that are whole.
-//! `handshake` makes a connection, with 0-RTT where that is asked for; `moving` changes its port; `failing` and
-//! `lifecycle` hold what happens rarely; `protocol` is what the loop asks of a version of HTTP.
+//! `handshake` makes a connection, with 0-RTT where that is asked for; `moving` changes its port; `slow` is the line of a
+//! slow client, `stopping` the patience of users; `failing` and `lifecycle` hold what happens rarely; `protocol` is what
+//! the loop asks of a version of HTTP.
 
 mod drive;
 mod exchange;
@@ -26,8 +27,10 @@ mod protocol;
 pub mod qpack;
 mod receiving;
 mod sending;
+mod slow;
 mod state;
 mod static_table;
+mod stopping;
 mod streams;
 mod transport;
 mod wire;

@@ -43,6 +43,9 @@ impl Engine<'_, Http3<'_>> {
         }
         connection.stream = Some(stream);
         http.blocked.clear();
+        if let Some(line) = &mut http.line {
+            line.moves();
+        }
         http.is_unheard = true;
         if let Some(link) = &mut http.link {
             link.sets_ecn = true;

@@ -14,6 +14,7 @@ use crate::http3::malformed::code;
 use crate::http3::state::Http3;
 use crate::http3::streams::Exchange;
 use crate::requests::cookies::CookieJar;
+use crate::schedule::scheduler::NEVER;
 use rustls::{AlertDescription, ClientConfig};
 use std::io;
 use std::sync::Arc;
@@ -31,11 +32,13 @@ impl ProtocolLoop for Engine<'_, Http3<'_>> {
 
     fn wake(&mut self) {
         self.wake_connections();
+        self.wake_impatient();
     }
 
     #[inline]
     fn next_wake_ns(&self) -> u64 {
-        self.http.transport.timers.next_ns()
+        let stops_ns = self.http.patience.as_ref().map_or(NEVER, |patience| patience.next_ns());
+        self.http.transport.timers.next_ns().min(stops_ns)
     }
 
     #[inline]

@@ -30,7 +30,10 @@ impl Engine<'_, Http3<'_>> {
                 Err(error) if error.raw_os_error() == Some(libc::ECONNREFUSED) => return self.refused(slot, &error),
                 Err(_) => return,
             };
-            self.take_in(slot, count);
+            match self.connections[slot].http.line {
+                None => self.take_in(slot, count),
+                Some(_) => self.put_on_line(slot, count),
+            }
             self.process(slot);
             self.flush_touched();
             if self.connections[slot].generation != generation || count < RECEPTIONS {
@@ -55,11 +58,18 @@ impl Engine<'_, Http3<'_>> {
             bytes += reception.bytes as u64;
             came_real_ns = reception.came_real_ns;
         }
+        self.taken_in(slot, bytes, is_heard.then_some(came_real_ns));
+    }
+
+    /// QUIC has taken bytes; `came_real_ns` is when they came, by CLOCK_REALTIME, if they were the connection's.
+    #[inline]
+    pub(crate) fn taken_in(&mut self, slot: usize, bytes: u64, came_real_ns: Option<u64>) {
+        let connection = &mut self.connections[slot];
         if let Some(stream) = &mut connection.stream {
             stream.received += bytes;
         }
         self.tally.received(bytes, self.now_ns <= self.scheduler.end_ns);
-        if is_heard {
+        if let Some(came_real_ns) = came_real_ns {
             connection.http.heard_ns = self.now_ns;
             connection.http.came_real_ns = came_real_ns;
             connection.http.is_unheard = false;

@@ -18,7 +18,7 @@ use std::time::SystemTime;
 const SENDS_MAX: usize = 64;
 
 /// What came of sending.
-enum Sent {
+pub(crate) enum Sent {
     /// Something went out; there may be more.
     Some,
     /// There is nothing to send now, or no room for it.
@@ -162,6 +162,9 @@ impl Engine<'_, Http3<'_>> {
         if !http.blocked.is_empty() {
             return Sent::Nothing;
         }
+        if http.line.is_some() {
+            return self.send_on_line(slot);
+        }
         let Some(link) = &mut http.link else { return Sent::Gone };
         self.now_ns = monotonic_ns();
         let transport = &mut self.http.transport;
@@ -190,7 +193,7 @@ impl Engine<'_, Http3<'_>> {
 
     /// The kernel did not take datagrams.
     #[cold]
-    fn not_sent(&mut self, slot: usize, error: &io::Error, datagram_bytes: Option<u16>) -> Sent {
+    pub(crate) fn not_sent(&mut self, slot: usize, error: &io::Error, datagram_bytes: Option<u16>) -> Sent {
         match error.raw_os_error() {
             Some(libc::EAGAIN) => {
                 let http = &mut self.connections[slot].http;
@@ -237,6 +240,9 @@ impl Engine<'_, Http3<'_>> {
         let http = &mut self.connections[slot].http;
         let deadline = http.link.as_mut().and_then(|link| link.quic.poll_timeout());
         http.deadline_ns = deadline.map_or(NEVER, |at| transport.clock.nanoseconds(at));
+        if let Some(line) = http.line.as_ref().filter(|_| http.blocked.is_empty()) {
+            http.deadline_ns = http.deadline_ns.min(line.next_ns(self.now_ns));
+        }
         let deadline_ns = http.deadline_ns;
         self.enter(slot, deadline_ns);
     }
@@ -261,6 +267,12 @@ impl Engine<'_, Http3<'_>> {
                 continue;
             }
             http.entered_ns = NEVER;
+            if http.line.is_some() {
+                self.take_from_line(slot);
+                self.process(slot);
+                self.touch(slot);
+            }
+            let http = &mut self.connections[slot].http;
             let Some(link) = http.link.as_mut().filter(|_| http.deadline_ns <= self.now_ns) else {
                 self.enter_deadline(slot);
                 continue;

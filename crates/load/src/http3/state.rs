@@ -6,6 +6,7 @@ use crate::engine::state::{Engine, Room, Version};
 use crate::engine::wanted::Wanted;
 use crate::http3::inbound::Said;
 use crate::http3::qpack::Decoder;
+use crate::http3::slow::Line;
 use crate::http3::streams::{Exchange, Streams};
 use crate::http3::transport::Transport;
 use crate::http3::wire::Wire;
@@ -13,6 +14,7 @@ use crate::options::control::Control;
 use crate::plan::host::Host;
 use crate::plan::run_plan::{Plan, Share, lingering_max};
 use crate::requests::cookies::CookieJar;
+use crate::slow::patience::Patience;
 use std::collections::VecDeque;
 
 /// The step in which it is known when a response came: the kernel tells each datagram's time in nanoseconds, and reading
@@ -44,6 +46,8 @@ pub(crate) struct Http3<'a> {
     pub(crate) cookies: Vec<u8>,
     pub(crate) head: Vec<u8>,
     pub(crate) decoder: Decoder,
+    /// How long users wait, if that is not as long as it takes.
+    pub(crate) patience: Option<Box<Patience>>,
     /// What a control stream said.
     pub(crate) said: Vec<Said>,
 }
@@ -89,9 +93,10 @@ pub(crate) fn engine<'a>(
         cookies: Vec::new(),
         head: Vec::new(),
         decoder,
+        patience: Patience::new(&plan.slow, slots as usize, Streams::places_for(wire.streams), share.lane),
         said: Vec::new(),
     };
-    let connection = || Streams::new(wire.streams, wire.keep_alive, plan.keeps());
+    let connection = || Streams::new(wire.streams, wire.keep_alive, plan.keeps(), Line::new(&plan.slow.link));
     let mut engine = Engine::new(plan, control, share, &room, connection, |_| Ok(http))?;
     engine.tally.slow.tick_ns = TOLD_NS;
     Ok(engine)

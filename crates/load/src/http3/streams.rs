@@ -5,6 +5,7 @@ use crate::connect::connection::{Connection, Phase};
 use crate::connect::witness::Verdict;
 use crate::http3::frames::Reader;
 use crate::http3::inbound::InboundStreams;
+use crate::http3::slow::Line;
 use crate::schedule::scheduler::NEVER;
 use quinn_proto::{ConnectionHandle, Dir, StreamId};
 
@@ -51,6 +52,8 @@ pub(crate) struct Exchange {
     pub(crate) expected: u64,
     /// Whether trailers came, behind which nothing may follow.
     pub(crate) has_trailers: bool,
+    /// When its user clicks stop; 0 = that is not decided.
+    pub(crate) stops_ns: u64,
     pub(crate) reader: Reader,
 }
 
@@ -133,6 +136,8 @@ pub(crate) struct Streams {
     /// When it moved to its port, and whether the server has not been heard since; 0 = it never moved.
     pub(crate) moved_ns: u64,
     pub(crate) is_unheard: bool,
+    /// The line of a slow client, if it is one.
+    pub(crate) line: Option<Box<Line>>,
     /// Whether it is listed as one with something to write.
     pub(crate) listed_touched: bool,
     /// Whether it is listed as one that can take a request.
@@ -140,9 +145,8 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    pub(crate) fn new(streams: u32, keep_alive: bool, keeps: Keeps) -> Self {
-        // With some places to spare an older request seldom has the place of a new one.
-        let places = (streams + streams / 4 + 1).next_power_of_two() as usize;
+    pub(crate) fn new(streams: u32, keep_alive: bool, keeps: Keeps, line: Option<Box<Line>>) -> Self {
+        let places = Self::places_for(streams);
         Self {
             link: None,
             heard_ns: 0,
@@ -163,9 +167,16 @@ impl Streams {
             held_since_ns: 0,
             moved_ns: 0,
             is_unheard: false,
+            line,
             listed_touched: false,
             listed_roomy: false,
         }
+    }
+
+    /// How many places a connection has for so many streams at a time: with some to spare an older request seldom has the
+    /// place of a new one.
+    pub(crate) fn places_for(streams: u32) -> usize {
+        (streams + streams / 4 + 1).next_power_of_two() as usize
     }
 
     /// Makes it that of no connection.
@@ -178,6 +189,9 @@ impl Streams {
         (self.active, self.displaced) = (0, 0);
         (self.heard_ns, self.came_real_ns, self.moved_ns, self.held_since_ns) = (0, 0, 0, 0);
         self.is_unheard = false;
+        if let Some(line) = &mut self.line {
+            line.reset();
+        }
         // What is entered stays so, and is passed over when it comes.
         self.deadline_ns = NEVER;
     }

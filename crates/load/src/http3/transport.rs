@@ -29,15 +29,20 @@ const POOL_BYTES: usize = 256 << 10;
 /// The most servers, and tokens of each, that are remembered.
 const TOKENS: (usize, usize) = (16, 1024);
 
-/// How connections are made; what servers gave to be known by is kept only where users come again.
-pub(crate) fn client(tls: &Arc<rustls::ClientConfig>, resumes: bool) -> Result<ClientConfig, LoadError> {
+/// How connections are made; what servers gave to be known by is kept only where users come again. A slow client lets come
+/// what its line holds: `line_bytes`.
+pub(crate) fn client(
+    tls: &Arc<rustls::ClientConfig>,
+    resumes: bool,
+    line_bytes: Option<u64>,
+) -> Result<ClientConfig, LoadError> {
     let no_quic = || TlsSetupError::Library(rustls::Error::General("TLS 1.3 has no suite for QUIC".to_owned()));
     // QUIC encrypts the first packets with a suite of its own, not with one of those that are offered (RFC 9001 5.2).
     let initial =
         TLS13_AES_128_GCM_SHA256.tls13().and_then(rustls::Tls13CipherSuite::quic_suite).ok_or_else(no_quic)?;
     let crypto = QuicClientConfig::with_initial(Arc::clone(tls), initial).map_err(|_| no_quic())?;
     let mut transport = TransportConfig::default();
-    let window = VarInt::from_u64(WINDOW_BYTES).unwrap_or(VarInt::MAX);
+    let window = VarInt::from_u64(line_bytes.unwrap_or(WINDOW_BYTES)).unwrap_or(VarInt::MAX);
     transport
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
         .max_concurrent_uni_streams(INBOUND_STREAMS.into())
@@ -143,6 +148,27 @@ impl Transport {
         now_ns: u64,
     ) -> Result<(ConnectionHandle, Connection), quinn_proto::ConnectError> {
         self.endpoint.connect(self.clock.instant(now_ns), client.clone(), to, server_name)
+    }
+
+    /// Hands a datagram to the connection that it is for: whether it was for it.
+    pub(crate) fn take_one(
+        &mut self,
+        (bytes, ecn): (&[u8], u8),
+        from: SocketAddr,
+        handle: ConnectionHandle,
+        connection: &mut Connection,
+        now: Instant,
+    ) -> bool {
+        let (ecn, mut answer) = (EcnCodepoint::from_bits(ecn), Vec::new());
+        // A client answers no datagram that is of none of its connections: such an answer is not sent.
+        let event = self.endpoint.handle(now, from, None, ecn, BytesMut::from(bytes), &mut answer);
+        match event {
+            Some(quinn_proto::DatagramEvent::ConnectionEvent(of, event)) if of == handle => {
+                connection.handle_event(event);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Hands the datagrams of a reception to the connection that they are for: whether any was for it.

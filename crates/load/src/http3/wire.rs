@@ -129,7 +129,7 @@ impl Wire {
             resumes: options.reach.tls.resume,
             early_data,
             migrate_ns: migrate_every.map_or(u64::MAX, |every| u64::try_from(every.as_nanos()).unwrap_or(u64::MAX)),
-            client: transport::client(tls, options.reach.tls.resume)?,
+            client: transport::client(tls, options.reach.tls.resume, options.slow.link.line_bytes())?,
             server_name: name.to_str().into_owned(),
         }))
     }

@@ -12,7 +12,7 @@ use crate::requests::Version;
 use crate::requests::listed::{HOSTS_MAX, Order, REQUESTS_MAX};
 use crate::requests::traceparent;
 use crate::schedule::{Schedule, StopRule};
-use crate::sessions::session::{BURST_MAX, Session, Sessions};
+use crate::sessions::session::{BURST_MAX, Session, Sessions, Think};
 use crate::slow::SlowClient;
 use crate::workload::fileset::FileSet;
 use crate::workload::mix::Mix;
@@ -23,6 +23,8 @@ use std::time::Duration;
 const LIMITS: (f64, f64) = (0.1, 1e10);
 /// The longest added latency.
 const LATENCY_MAX: Duration = Duration::from_secs(3600);
+/// The longest patience where many requests are under way on a connection.
+const PATIENCE_MAX: Duration = Duration::from_secs(3600);
 /// How soon a connection of HTTP/3 may move again: as often as a loop looks at its connections.
 const MIGRATE_MIN: Duration = Duration::from_millis(100);
 /// The most streams of a connection that can be asked for.
@@ -247,11 +249,9 @@ impl SlowClient {
         if !self.is_slow() {
             return Ok(());
         }
-        if options.protocol != Protocol::Http1 {
-            return wrong(
-                "limits, latency and patience are those of clients that speak HTTP/1: leave them out with HTTP/2 and HTTP/3, \
-                 whose streams share one connection",
-            );
+        let longest = self.patience.map_or(Duration::ZERO, Think::longest_or_mean);
+        if options.protocol != Protocol::Http1 && longest > PATIENCE_MAX {
+            return wrong("over HTTP/2 and HTTP/3 users wait for at most an hour before they click stop");
         }
         if options.directed.is_some() {
             return wrong("clients that a director drives are not slowed down: leave limits, latency and patience out");

@@ -43,9 +43,9 @@ impl WebSocket {
         if !self.protocols.iter().all(token) {
             return wrong("a subprotocol is a word without separators, such as graphql-transport-ws (RFC 6455 4.1)");
         }
-        if options.protocol != Protocol::Http1 {
+        if matches!(options.protocol, Protocol::Http3 { .. }) {
             return wrong(
-                "WebSockets are opened over HTTP/1.1 here, not over HTTP/2 or 3 (RFC 8441, 9220): leave these out",
+                "WebSockets are opened over HTTP/1.1 and HTTP/2 here, not over HTTP/3 (RFC 9220): leave it out",
             );
         }
         self.check_requests(options)?;
@@ -92,9 +92,7 @@ impl WebSocket {
             return wrong("an HTTP proxy lets a WebSocket through if it is encrypted: wss://, or a SOCKS proxy");
         }
         if options.slow.is_slow() {
-            return wrong(
-                "limits, latency and patience are those of clients of HTTP/1: leave them out with WebSockets",
-            );
+            return wrong("limits, latency and patience are those of clients of HTTP: leave them out with WebSockets");
         }
         if options.io == Io::Uring {
             return wrong("io_uring carries HTTP/1.1 only: leave it out");

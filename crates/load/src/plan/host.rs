@@ -1,5 +1,6 @@
 //! The servers of a run.
 
+use crate::connect::names::Names;
 use crate::connect::route::Route;
 use crate::directed::ways::Ways;
 use crate::options::means::Means;
@@ -15,6 +16,8 @@ pub(crate) struct Host {
     /// What cookies are judged by.
     pub(crate) url: Url,
     pub(crate) route: Route,
+    /// What its name resolves to, where that is asked again.
+    pub(crate) names: Option<Names>,
     /// Whether any connection was ever made: if none, the server is not there, and the run makes no sense.
     pub(crate) reached: AtomicBool,
     /// The same of each of its addresses.
@@ -97,9 +100,12 @@ impl Host {
     /// Finds the way to the host of a URL.
     pub(crate) fn new(means: &Means, url: &Url) -> Result<Self, LoadError> {
         let route = Route::to(url, means)?;
+        let again = means.reach.again;
+        let names = route.named.clone().map(|name| Names::new(name, again, &route.endpoints)).transpose()?;
         Ok(Self {
             url: url.clone(),
-            reached_at: route.endpoints.iter().map(|_| AtomicBool::new(false)).collect(),
+            reached_at: (0..route.endpoints.most()).map(|_| AtomicBool::new(false)).collect(),
+            names,
             left_out: Mutex::default(),
             route,
             reached: AtomicBool::new(false),
@@ -113,9 +119,15 @@ impl Host {
         left_out.entry(address).or_insert_with(|| cause.to_string());
     }
 
+    /// What is to be known of its addresses at the end, in words.
+    pub(crate) fn told(&self) -> Vec<String> {
+        let names = self.names.as_ref().and_then(|names| names.words(&self.url.host));
+        self.left_out().into_iter().chain(names).collect()
+    }
+
     /// What is to be known of addresses that no connection went to, in words. That none went to those of one version of
     /// IP, as of a server that listens to the other only, is no news.
-    pub(crate) fn left_out(&self) -> Vec<String> {
+    fn left_out(&self) -> Vec<String> {
         let kind = |address: usize| self.route.endpoints[address].address().map(|address| address.is_ipv4());
         let reached = |address: usize| self.reached_at[address].load(Ordering::Relaxed);
         let used: Vec<_> = (0..self.reached_at.len()).filter(|address| reached(*address)).map(kind).collect();

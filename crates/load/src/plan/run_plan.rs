@@ -10,6 +10,7 @@ use crate::plan::chooser::Chooser;
 use crate::plan::followed::Followed;
 use crate::plan::host::{Host, Hosts};
 use crate::plan::table::Table;
+use crate::reach::Select;
 use crate::schedule::arrivals::{Arrivals, Part};
 use crate::sessions::session::{Session, Sessions};
 use crate::workload::mix::Mix;
@@ -53,6 +54,8 @@ pub(crate) struct Plan {
     /// How answers that come bit by bit are looked at, if they are.
     pub(crate) streaming: Option<Streaming>,
     pub(crate) sockets: Sockets,
+    /// Which of a host's addresses connections go to.
+    pub(crate) select: Select,
     /// Where the requests go; one at least.
     pub(crate) hosts: Hosts,
 }
@@ -172,6 +175,7 @@ impl Plan {
             streaming: options.streaming,
             sockets: options.sockets.clone(),
             hang_up: options.hang_up,
+            select: options.reach.select,
             hosts,
         })
     }

@@ -22,7 +22,7 @@ pub use pin::{Pin, PinError};
 pub use protocol::Protocol;
 pub use proxy::{Proxy, ProxyError, ProxyKind};
 pub use refusal::Refusal;
-pub use resolve::{Family, Place, ResolveError, Resolved};
+pub use resolve::{Again, Family, Place, ResolveError, Resolved, Select};
 pub use sockets::Sockets;
 pub use tls::{Tls, TlsVersion, cipher_names};
 pub use trust::Trust;

@@ -7,6 +7,7 @@ use std::ffi::CString;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Which addresses of a name are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,6 +19,41 @@ pub enum Family {
     V4,
     /// IPv6 only.
     V6,
+}
+
+/// Whether names are resolved again while a run goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Again {
+    /// Once, when the run begins.
+    #[default]
+    Never,
+    /// For each connection.
+    Each,
+    /// For the first connection behind this time since the last answer.
+    After(Duration),
+}
+
+/// Which of a name's addresses a connection goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Select {
+    /// All of the first one's version of IP in turn.
+    #[default]
+    InTurn,
+    /// Any of these.
+    Random,
+    /// The first, as long as it can be reached.
+    First,
+}
+
+impl Again {
+    /// For how long an answer counts, in nanoseconds.
+    pub(crate) fn ttl_ns(self) -> u64 {
+        match self {
+            Self::Never => u64::MAX,
+            Self::Each => 0,
+            Self::After(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
 }
 
 /// A host and a port that stand for another.
@@ -101,6 +137,12 @@ pub(crate) fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
         None => Some((host, None)),
         Some(port) => Some((host, Some(port_of(port)?))),
     }
+}
+
+/// Whether a resolver is asked for a host, and may answer otherwise later.
+pub(crate) fn is_asked(host: &str, port: u16, overrides: &[Resolved]) -> bool {
+    let is_said = overrides.iter().any(|said| said.place.port == port && host::is_same(&said.place.host, host));
+    !is_said && host.parse::<IpAddr>().is_err() && !host.contains('%')
 }
 
 /// The addresses of a host, in the order in which they are tried.

@@ -86,6 +86,14 @@ impl Session {
 }
 
 impl Think {
+    /// The longest time that it may be, or the mean where there is none.
+    pub(crate) fn longest_or_mean(self) -> Duration {
+        match self {
+            Self::None => Duration::ZERO,
+            Self::Fixed(time) | Self::Uniform(_, time) | Self::Exponential(time) => time,
+        }
+    }
+
     /// The next time, in nanoseconds.
     pub(crate) fn draw_ns(self, random: &mut fastrand::Rng) -> u64 {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4);

@@ -10,8 +10,9 @@ pub struct SlowClient {
     pub link: Link,
     /// How long users wait for a whole response before they click stop; `None` = as long as it takes.
     ///
-    /// It counts from the intended time. The connection is closed, and the request counts as
-    /// [`Outcome::Stopped`](weir_wire::client::Outcome::Stopped), which is no error.
+    /// It counts from the intended time, and the request counts as
+    /// [`Outcome::Stopped`](weir_wire::client::Outcome::Stopped), which is no error. Over HTTP/1.1 the connection is closed;
+    /// over HTTP/2 and HTTP/3 the request's stream is cancelled, and the connection lives on.
     pub patience: Option<Think>,
     /// Where the random numbers of the patience begin.
     pub seed: u64,

@@ -8,8 +8,10 @@ use crate::slow::links::Link;
 use crate::slow::tokens::{Limit, Tokens};
 use std::collections::VecDeque;
 
-/// Receptions under way on a line at a time that are told apart; further ones count with the last of these.
+/// Receptions under way on a line at a time that are told apart, with one request at a time and with many; further ones
+/// count with the last of these.
 const MARKS_MAX: usize = 32;
+const MARKS_OF_STREAMS_MAX: usize = 1024;
 /// What TLS adds to each record (1.2 with an explicit nonce; 1.3 adds 22), and the content of a record at most.
 const RECORD_OVERHEAD_BYTES: usize = 29;
 const RECORD_CONTENT_BYTES: usize = 16 << 10;
@@ -36,10 +38,10 @@ pub(crate) struct Client {
     pub(crate) write: Tokens,
     /// Whether the kernel may have something to read, where nothing is received before its time.
     pub(crate) readable: bool,
-    /// Position in the stream from the server up to which its bytes have come along the line.
-    pub(crate) shown: u64,
-    /// Those that are on their way: when they are there, and up to which position.
-    marks: VecDeque<(u64, u64)>,
+    /// How far the stream from the server has come along the line.
+    pub(crate) incoming: Marks,
+    /// How far the stream to the server may go out, where many requests follow each other.
+    pub(crate) outgoing: Marks,
     /// Position behind the records whose content was read: where the next record of TLS begins.
     pub(crate) record_start: u64,
     /// When the batch may begin to go out.
@@ -59,14 +61,64 @@ pub(crate) struct Client {
     pub(crate) progress_ns: u64,
 }
 
+/// How far a stream has come along a line.
+#[derive(Debug)]
+pub(crate) struct Marks {
+    /// The position up to which its bytes are there; `u64::MAX` where the line takes no time.
+    shown: u64,
+    /// Those that are on their way: when they are there, and up to which position.
+    on_way: VecDeque<(u64, u64)>,
+    /// How many are told apart.
+    most: usize,
+}
+
+impl Marks {
+    fn new(most: usize) -> Self {
+        Self { shown: u64::MAX, on_way: VecDeque::new(), most }
+    }
+
+    /// Begins anew: all before a position is there, and all behind it takes its time.
+    pub(crate) fn begin(&mut self, position: u64) {
+        self.on_way.clear();
+        self.shown = position;
+    }
+
+    /// Everything up to a position will have come along the line at a time.
+    pub(crate) fn mark(&mut self, at_ns: u64, position: u64) {
+        let is_full = self.on_way.len() >= self.most;
+        match self.on_way.back_mut() {
+            Some((_, last)) if position <= *last => {}
+            None if position <= self.shown => {}
+            Some(last) if is_full => *last = (at_ns, position),
+            _ => self.on_way.push_back((at_ns, position)),
+        }
+    }
+
+    /// Up to which position the bytes are there.
+    pub(crate) fn shown(&mut self, now_ns: u64) -> u64 {
+        while let Some((at_ns, position)) = self.on_way.front().copied()
+            && at_ns <= now_ns
+        {
+            self.shown = position;
+            self.on_way.pop_front();
+        }
+        self.shown
+    }
+
+    /// When bytes behind a position are there.
+    pub(crate) fn shows_ns(&self, position: u64) -> u64 {
+        if self.shown > position { 0 } else { self.on_way.front().map_or(NEVER, |(at_ns, _)| *at_ns) }
+    }
+}
+
 impl Client {
-    fn new(has_latency: bool) -> Self {
+    fn new(marks_max: usize) -> Self {
         Self {
             read: Tokens::default(),
             write: Tokens::default(),
             readable: false,
-            shown: u64::MAX,
-            marks: VecDeque::with_capacity(if has_latency { MARKS_MAX } else { 0 }),
+            incoming: Marks::new(marks_max),
+            outgoing: Marks::new(marks_max),
             record_start: 0,
             send_ns: 0,
             send_end: 0,
@@ -79,52 +131,40 @@ impl Client {
         }
     }
 
-    /// Everything up to a position will have come along the line at a time.
+    /// Everything up to a position of the stream from the server will have come along the line at a time.
     pub(crate) fn mark(&mut self, at_ns: u64, position: u64) {
-        let is_full = self.marks.len() == MARKS_MAX;
-        match self.marks.back_mut() {
-            Some((_, last)) if position <= *last => {}
-            None if position <= self.shown => {}
-            Some(last) if is_full => *last = (at_ns, position),
-            _ => self.marks.push_back((at_ns, position)),
-        }
-    }
-
-    /// Looks what has come along the line.
-    pub(crate) fn look(&mut self, now_ns: u64) {
-        while let Some((at_ns, position)) = self.marks.front().copied()
-            && at_ns <= now_ns
-        {
-            self.shown = position;
-            self.marks.pop_front();
-        }
-    }
-
-    /// When the next bytes have come along the line, those before `received` being read.
-    pub(crate) fn shows_ns(&self, received: u64) -> u64 {
-        if self.shown > received { 0 } else { self.marks.front().map_or(NEVER, |(at_ns, _)| *at_ns) }
+        self.incoming.mark(at_ns, position);
     }
 }
 
 impl Slow {
-    /// The clients of loop `lane` with this many slots; `None` where nothing slows them down.
+    /// The clients of loop `lane` with this many slots, each with one request at a time; `None` where nothing slows them
+    /// down.
     pub(crate) fn new(options: &SlowClient, slots: usize, lane: u32) -> Option<Box<Self>> {
-        if !options.is_slow() {
-            return None;
-        }
+        options.is_slow().then(|| Self::with_marks(options, slots, lane, MARKS_MAX))
+    }
+
+    /// The lines of as many slots, each with many requests under way; `None` where no line is slow. The patience of users
+    /// is another matter there.
+    pub(crate) fn of_streams(options: &SlowClient, slots: usize, lane: u32) -> Option<Box<Self>> {
+        let line = SlowClient { patience: None, ..*options };
+        line.is_slow().then(|| Self::with_marks(&line, slots, lane, MARKS_OF_STREAMS_MAX))
+    }
+
+    fn with_marks(options: &SlowClient, slots: usize, lane: u32, marks_max: usize) -> Box<Self> {
         let Link { read_bytes_per_s, write_bytes_per_s, latency } = options.link;
         // At most an hour.
         let latency_ns = latency.as_nanos() as u64;
-        Some(Box::new(Self {
+        Box::new(Self {
             read: read_bytes_per_s.map(Limit::new),
             write: write_bytes_per_s.map(Limit::new),
             ahead: options.link.receive_buffers().map_or(0, |(_, ahead)| ahead),
             latency_ns,
             patience: options.patience,
             random: fastrand::Rng::with_seed(options.seed.wrapping_add(u64::from(lane) << 32)),
-            clients: std::iter::repeat_with(|| Client::new(latency_ns > 0)).take(slots).collect(),
+            clients: std::iter::repeat_with(|| Client::new(marks_max)).take(slots).collect(),
             alarms: Alarms::new(slots),
-        }))
+        })
     }
 
     /// A slot's connection begins for a request that is intended at a time.
@@ -132,11 +172,10 @@ impl Slow {
         let patience_ns = self.draw_patience(intended_ns);
         let has_latency = self.latency_ns > 0;
         let client = &mut self.clients[slot];
-        client.marks.clear();
+        client.incoming.begin(if has_latency { 0 } else { u64::MAX });
         client.read = Tokens::default();
         client.write = Tokens::default();
         client.readable = false;
-        client.shown = if has_latency { 0 } else { u64::MAX };
         client.event_ns = NEVER;
         client.event_flags = 0;
         client.patience_ns = patience_ns;
@@ -156,6 +195,36 @@ impl Slow {
         client.send_end = sent + (batch_bytes + records * RECORD_OVERHEAD_BYTES) as u64;
         client.blocked = false;
         client.progress_ns = now_ns;
+    }
+
+    /// An event came of a connection that is being made, `unread` bytes of a handshake with it; gives when it has come along
+    /// the line.
+    pub(crate) fn on_making(&mut self, slot: usize, flags: u32, unread: Option<usize>, now_ns: u64) -> u64 {
+        let client = &mut self.clients[slot];
+        client.event_flags |= flags;
+        if client.event_ns == NEVER {
+            client.event_ns = now_ns + self.latency_ns;
+            if let (Some(unread), Some(limit)) = (unread, self.read) {
+                // Of what came the other side of the handshake must know all before it goes on.
+                client.prepaid = unread;
+                client.read.start(client.event_ns);
+                client.read.take(limit, unread);
+                client.event_ns = client.read.paid_ns();
+            }
+        }
+        client.event_ns
+    }
+
+    /// That event is taken, with so many bytes unread; gives its flags. What came behind the bytes that were paid for is
+    /// read, too, and the request waits for its time.
+    pub(crate) fn take_making(&mut self, slot: usize, unread: Option<usize>, now_ns: u64) -> u32 {
+        let client = &mut self.clients[slot];
+        client.event_ns = NEVER;
+        if let (Some(unread), Some(limit)) = (unread, self.read) {
+            client.read.take(limit, unread.saturating_sub(client.prepaid));
+            client.progress_ns = now_ns;
+        }
+        std::mem::take(&mut client.event_flags)
     }
 
     /// When the user of a request that is intended at a time clicks stop.
@@ -183,7 +252,7 @@ impl Slow {
         if input == 0 {
             return NEVER;
         }
-        let shows_ns = client.shows_ns(received);
+        let shows_ns = client.incoming.shows_ns(received);
         match self.read {
             None => shows_ns,
             Some(limit) => {
@@ -199,8 +268,7 @@ impl Slow {
     /// How many bytes a slot's connection may bring now, `received` being read.
     pub(crate) fn room(&mut self, slot: usize, now_ns: u64, received: u64) -> usize {
         let client = &mut self.clients[slot];
-        client.look(now_ns);
-        let shown = usize::try_from(client.shown.saturating_sub(received)).unwrap_or(usize::MAX);
+        let shown = usize::try_from(client.incoming.shown(now_ns).saturating_sub(received)).unwrap_or(usize::MAX);
         match self.read {
             None => shown,
             Some(limit) => shown.min(client.read.earned(limit, now_ns)),
@@ -232,12 +300,14 @@ mod tests {
         for step in 0..100 {
             slow.clients[0].mark(1000 + step, 100 + step);
         }
-        assert_eq!(slow.clients[0].marks.len(), MARKS_MAX);
+        assert_eq!(slow.clients[0].incoming.on_way.len(), MARKS_MAX);
         assert_eq!((slow.room(0, 1098, 30), slow.room(0, 1099, 30)), (100, 169));
     }
 
     #[test]
     fn nothing_slow_costs_nothing() {
         assert!(Slow::new(&SlowClient::default(), 1000, 0).is_none());
+        let impatient = SlowClient { patience: Some(Think::None), ..SlowClient::default() };
+        assert!(Slow::new(&impatient, 1, 0).is_some() && Slow::of_streams(&impatient, 1, 0).is_none());
     }
 }

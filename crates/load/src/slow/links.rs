@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// How a client is connected to the network.
+/// How a client is connected to the network. A connection is one client's line: the streams of HTTP/2 and HTTP/3 share it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Link {
-    /// Bytes a second that it reads, if that is limited; over TLS those of the records.
+    /// Bytes a second that it reads, if that is limited; over TLS those of the records, over QUIC those of the datagrams.
     pub read_bytes_per_s: Option<f64>,
-    /// Bytes a second that it writes, if that is limited; over TLS those of the records.
+    /// Bytes a second that it writes, if that is limited; counted likewise.
     pub write_bytes_per_s: Option<f64>,
     /// What is added to the time of a round trip.
     pub latency: Duration,
@@ -63,6 +63,12 @@ impl Link {
         let on_its_way = (rate * self.latency.as_secs_f64()).min(f64::from(1 << 20));
         // At most what the kernel takes for a signed number.
         Some((each.clamp(2304.0, f64::from(1 << 30)) as usize, (each.clamp(2048.0, 65_536.0) + on_its_way) as usize))
+    }
+
+    /// What a server may send over QUIC ahead of what was taken, in bytes: as much as may be received before its time over
+    /// TCP.
+    pub(crate) fn line_bytes(&self) -> Option<u64> {
+        self.receive_buffers().map(|(kernel, own)| (kernel + own) as u64)
     }
 
     /// What the kernel is asked for, which makes it twice as large.

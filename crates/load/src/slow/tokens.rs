@@ -7,7 +7,7 @@ const PORTION_NS: u64 = 20_000_000;
 /// What a loop that came late may make up for, beside a portion; what was missed longer ago is lost.
 ///
 /// With a portion that is 1.2 % of 5 s: no window of 5 s has more bytes above the limit.
-const CATCH_UP_NS: u64 = 40_000_000;
+pub(crate) const CATCH_UP_NS: u64 = 40_000_000;
 /// The most bytes of a portion.
 const PORTION_BYTES_MAX: f64 = 32_768.0;
 /// Parts of a nanosecond that are told apart.

@@ -13,7 +13,7 @@ use std::io;
 /// The status by which a server agrees to a WebSocket: messages count as answered by it.
 pub(crate) const SWITCHED: u16 = 101;
 /// What may wait to be written of answers to pings: a server that sends more without reading is given up.
-const PONGS_BYTES_MAX: usize = 1 << 20;
+pub(crate) const PONGS_BYTES_MAX: usize = 1 << 20;
 
 impl Engine<'_, Sockets<'_>> {
     /// What is counted of WebSockets.
@@ -148,11 +148,8 @@ impl Engine<'_, Sockets<'_>> {
         {
             ask.first_byte_ns = now_ns;
         }
-        if given.answer == AnswerRule::Echo
-            && let Echo::Same(at) = http.echo
-        {
-            let is_same = given.message.get(at..).is_some_and(|rest| rest.starts_with(content));
-            http.echo = if is_same { Echo::Same(at + content.len()) } else { Echo::Other };
+        if given.answer == AnswerRule::Echo {
+            http.echo = http.echo.with(content, &given.message);
         }
         let bytes = content.len() as u64;
         let Some(is_text) = end else {

@@ -14,7 +14,7 @@ use weir_wire::client::Outcome;
 /// What ends a head.
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 /// The code of a close frame without one, and of a connection that ended without such a frame (RFC 6455 7.4.1).
-const NO_CODE: u16 = 1005;
+pub(crate) const NO_CODE: u16 = 1005;
 pub(crate) const NO_CLOSE_FRAME: u16 = 1006;
 /// So much of what a server says with a refusal is told.
 const SAID_BYTES_MAX: usize = 120;

@@ -17,5 +17,7 @@ mod state;
 mod utf8;
 
 pub(crate) use drive::drive;
+pub(crate) use exchange::{PONGS_BYTES_MAX, SWITCHED};
 pub(crate) use handshake::Opening;
-pub(crate) use state::engine;
+pub(crate) use lifecycle::{NO_CLOSE_FRAME, NO_CODE};
+pub(crate) use state::{Ask, Echo, Wanted, engine};

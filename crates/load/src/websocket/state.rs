@@ -102,6 +102,18 @@ pub(crate) enum Echo {
     Other,
 }
 
+impl Echo {
+    /// How far it is that when more of it has come.
+    pub(crate) fn with(self, content: &[u8], sent: &[u8]) -> Self {
+        match self {
+            Self::Same(at) if sent.get(at..).is_some_and(|rest| rest.starts_with(content)) => {
+                Self::Same(at + content.len())
+            }
+            _ => Self::Other,
+        }
+    }
+}
+
 impl Version for Sockets<'_> {
     type Http = Socket;
 }

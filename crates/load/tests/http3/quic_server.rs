@@ -85,6 +85,8 @@ pub(crate) struct Seen {
     pub(crate) ports: BTreeSet<u16>,
     /// How clients ended connections, in words.
     pub(crate) ends: Vec<String>,
+    /// The codes by which clients said that they want no more of a response.
+    pub(crate) stopped: Vec<u64>,
 }
 
 /// A running server; it ends with the value.
@@ -273,6 +275,9 @@ impl Running {
                 }
                 Event::Stream(StreamEvent::Readable { id }) => peer.read(id, &mut asked, self.setup.at_once),
                 Event::Stream(StreamEvent::Writable { id }) => peer.send(id, &[], false),
+                Event::Stream(StreamEvent::Stopped { error_code, .. }) => {
+                    self.seen.lock().expect("no panic").stopped.push(error_code.into_inner());
+                }
                 Event::ConnectionLost { reason } => {
                     self.seen.lock().expect("no panic").ends.push(reason.to_string());
                 }

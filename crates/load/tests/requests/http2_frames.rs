@@ -103,12 +103,13 @@ fn control() -> impl Strategy<Value = Expected> {
         )),
         Just(some(frame(4, 1, 0, &[]), Event::SettingsTaken)),
         (any::<u32>(), 0u32..1 << 31, 16_384u32..1 << 24).prop_map(move |(streams, window, frame_bytes)| {
-            let values = [(3u16, streams), (4, window), (5, frame_bytes), (0x1234, 7)];
+            let values = [(3u16, streams), (4, window), (5, frame_bytes), (8, 1), (0x1234, 7)];
             let payload: Vec<u8> = values
                 .iter()
                 .flat_map(|(name, value)| [&name.to_be_bytes()[..], &value.to_be_bytes()].concat())
                 .collect();
-            let settings = Settings { streams: Some(streams), window: Some(window), frame_bytes: Some(frame_bytes) };
+            let (streams, window, frame_bytes) = (Some(streams), Some(window), Some(frame_bytes));
+            let settings = Settings { streams, window, frame_bytes, connect: Some(true) };
             some(frame(4, 0, 0, &payload), Event::Settings(settings))
         }),
         stream().prop_map(move |stream| none(frame(2, 0, stream, &[0; 5]))),

@@ -26,5 +26,6 @@ mod streams;
 mod tls;
 mod tls_options;
 mod traces;
+mod tunnels;
 mod websockets;
 mod workloads;

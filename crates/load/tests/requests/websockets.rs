@@ -291,7 +291,6 @@ fn what_means_nothing_for_websockets_is_refused() {
         change(&mut options);
         options.check().expect_err("it is refused").to_string()
     };
-    assert!(wrong(&|options| options.protocol = weir_load::Protocol::Http2 { streams: 1 }).contains("RFC 8441"));
     assert!(wrong(&|options| options.request.method = "POST".to_owned()).contains("GET"));
     assert!(wrong(&|options| options.pipeline = 2).contains("pipeline"));
     assert!(wrong(&|options| options.keep_alive = false).contains("new connections"));

@@ -55,6 +55,8 @@ const SHARED: &[&str] = &[
     "ipv4",
     "ipv6",
     "resolve",
+    "resolve_again",
+    "select_address",
     "connect_to",
     "proxy",
     "mix",

@@ -1,9 +1,23 @@
-"""Streams for hypercorn, which speaks HTTP/2: ten events and the end, a stall of two seconds, or no end."""
+"""Streams for hypercorn, which speaks HTTP/2: ten events and the end, a stall of two seconds, or no end. A WebSocket (RFC 8441)
+gets its messages back, but at /no."""
 
 import asyncio
 
 
+async def echo(scope, receive, send):
+    await receive()
+    if scope["path"] == "/no":
+        await send({"type": "websocket.close"})
+        return
+    await send({"type": "websocket.accept"})
+    while (message := await receive())["type"] == "websocket.receive":
+        content = {key: message[key] for key in ("bytes", "text") if message.get(key) is not None}
+        await send({"type": "websocket.send", **content})
+
+
 async def app(scope, receive, send):
+    if scope["type"] == "websocket":
+        await echo(scope, receive, send)
     if scope["type"] != "http":
         return
     start = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]}
