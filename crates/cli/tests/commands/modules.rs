@@ -49,6 +49,7 @@ const ROOMS_OF_LOAD: &[&str] = &[
     "workload",
     "counts",
     "streamed",
+    "grpc",
     "directed",
     "reach",
     "observe",
@@ -63,6 +64,7 @@ const ROOMS_OF_LOAD: &[&str] = &[
     "websocket",
     "report",
     "run",
+    "reflected",
     "samples",
     "workers",
 ];
