@@ -75,7 +75,7 @@ test-upstreams: deps ## Sends published smuggling vectors through weir to Apache
 test-scenarios: build ## Plays a scenario against the administration pages of Django, as Debian has them.
 	@scripts/test-scenarios
 
-test-grpc: build ## Has gRPC's own server and client explained, in the clear and over TLS, as root; Go fetches gRPC from its module proxy.
+test-grpc: build ## Loads gRPC servers of Go and Python, and has Go's explained, in the clear and over TLS, as root; Go and pip fetch them; ONLY=load chooses.
 	@scripts/test-grpc
 
 test-http3: ## Loads quic-go and aioquic over HTTP/3; Go and pip fetch them from their registries.
@@ -138,6 +138,9 @@ check-imports: deps build ## Compares what is explained of perf's trace and of o
 bench-cluster: deps build ## What a server pays for being a node while nothing moves, and what a packet costs the director: five minutes, as root.
 	@$(CARGO) build --release --quiet --package weir-bench --bin director-packets
 	@bench/cluster-idle
+
+bench-grpc: ## What a unary call of gRPC costs weir load and ghz (from Go's module proxy), by turns against the same server; QUICK=1 only tries it.
+	@QUICK="$(QUICK)" bench/grpc-load
 
 bench-websocket: ## Compares the CPU time of a message over WebSockets of weir load and k6 (from Go's module proxy), PAIRS (10) of each by turns.
 	@bench/websocket-load

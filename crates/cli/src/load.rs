@@ -15,6 +15,7 @@ mod finding;
 mod found;
 mod gate;
 mod gate_files;
+mod grpc;
 mod hdr;
 mod heading;
 mod http3;

@@ -530,6 +530,7 @@ pages_run! {
     load_over_time_runs: "docs/how-to/load-over-time.md",
     load_over_http3_runs: "docs/how-to/load-over-http3.md",
     load_streams_runs: "docs/how-to/load-streams.md",
+    load_grpc_runs: "docs/how-to/load-grpc.md",
     fail_a_build_runs: "docs/how-to/fail-a-build.md",
     coming_from_ab_runs: "docs/how-to/coming-from-ab.md",
     coming_from_k6_runs: "docs/how-to/coming-from-k6.md",

@@ -19,6 +19,7 @@ mod counts;
 pub mod directed;
 mod engine;
 mod error;
+pub mod grpc;
 mod heads;
 mod http1;
 // Open to the tests and fuzz targets of its readers only.
@@ -31,6 +32,7 @@ mod observe;
 mod options;
 mod plan;
 pub mod reach;
+mod reflected;
 mod report;
 mod requests;
 mod run;
@@ -51,8 +53,9 @@ pub mod workload;
 pub use carried::CarriedError;
 pub use checks::{BODY_KEPT_MAX, CHECKS_MAX, Check, CheckError, JsonPath};
 pub use counts::{
-    Calls, CheckReport, Counts, Fairness, Handshakes, Histogram, Http3Counts, MixReport, Packed, Point, Reason, Remark,
-    Sampling, ScopeReport, Series, SessionReport, SlowTrace, Slowest, Strain, StreamReport, WebSocketReport,
+    Calls, CheckReport, Counts, Fairness, GrpcDetail, GrpcReport, Handshakes, Histogram, Http3Counts, MixReport,
+    Packed, Point, Reason, Remark, Sampling, ScopeReport, Series, SessionReport, SlowTrace, Slowest, Strain,
+    StreamReport, WebSocketReport,
 };
 pub use error::LoadError;
 pub use error::request::RequestError;
@@ -61,16 +64,17 @@ pub use error::tls_setup::TlsSetupError;
 #[doc(hidden)]
 pub use http1::response;
 pub use observe::{Observer, Secured};
-pub use options::{AnswerRule, Control, Io, Options, WebSocket};
+pub use options::{AnswerRule, Control, Grpc, Io, Options, WebSocket};
 pub use reach::{Protocol, Reach, Sockets, Trust};
 pub use report::{Clock, Fate, Generator, LoadReport, WorkerReport, WorkerShare};
 // As http2.
+pub use reflected::reflected;
 #[doc(hidden)]
 pub use requests::cookies;
 pub use requests::{
     ListedRequest, NulListError, Order, Request, Scope, ScopeError, Statuses, StatusesError, Url, UrlError,
-    UrlFileError, UrlListError, UrlListProblem, Version, access_log, host, parse_server_list, parse_uri_log,
-    parse_url_file, parse_url_list,
+    UrlFileError, UrlListError, UrlListProblem, Version, access_log, grpc_status, host, parse_server_list,
+    parse_uri_log, parse_url_file, parse_url_list,
 };
 pub use run::run;
 pub use schedule::{Profile, ProfileError, Schedule, StopRule, Stretch};

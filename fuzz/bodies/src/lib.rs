@@ -19,6 +19,7 @@ mod imports;
 mod isapi;
 mod keeper;
 mod load;
+mod load_grpc;
 mod load_streams;
 mod load_workers;
 mod moved_sessions;
@@ -60,6 +61,7 @@ pub use keeper::keeper_messages;
 pub use load::{
     access_log, flash_crowd, load_gate, load_http3, nul_list, rate_profile, session_list, set_cookie, url_list,
 };
+pub use load_grpc::{load_grpc_messages, load_grpc_proto};
 pub use load_streams::{load_events, load_websocket};
 pub use load_workers::load_workers;
 pub use moved_sessions::moved_session;

@@ -3,6 +3,7 @@
 use super::baseline::BaselineArgs;
 use super::find_max::FindMaxArgs;
 use super::gate_files::GateArgs;
+use super::grpc::GrpcArgs;
 use super::judge::JudgeArgs;
 use super::load_args::LoadArgs;
 use super::outputs::OutputArgs;
@@ -66,6 +67,10 @@ Examples:
       event streams without end: each is left after 20 s, and fails if it stalls
   weir load --rate 500 -c 100 --message-size 1KB ws://localhost:8080/chat
       500 messages a second over 100 WebSockets, each answered by one
+  weir load -c 4 --streams 25 --message @hello.json grpc://HOST:50051/greet.Greeter/Hello
+      calls of gRPC, 100 at a time; the server's reflection tells the method
+  weir load --proto chat.proto --message @lines.ndjson grpcs://HOST:50051/chat.Chat/Talk
+      both sides stream: each line goes out when the one before was answered
   weir load --json http://localhost:8080/ | jq .latency_ns.p99
       figures for a program
   weir load --traceparent http://localhost:8080/
@@ -107,17 +112,20 @@ Exit status: 0 if any request succeeded, 1 if none did, the server cannot be
 reached or a worker was lost, 2 for wrong usage, 3 if the run missed an
 objective of --slo or failed a --check; the first line says which.";
 
-/// Load a web server over HTTP/1.1, HTTP/2, HTTP/3 or WebSockets and report what its users feel.
+/// Load a web server over HTTP/1.1, HTTP/2, HTTP/3, WebSockets or gRPC and report what its users feel.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to load: http:// or https://, host, port, path; ws:// or wss:// for a WebSocket
+    /// What to load: http:// or https://, host, port, path; ws:// or wss:// for a WebSocket; grpc:// or grpcs:// with
+    /// /package.Service/Method for calls of gRPC
     #[arg(required_unless_present_any = ["urls", "sessions", "make_fileset", "compare"])]
     pub(super) url: Option<String>,
     #[command(flatten)]
     pub(super) load: LoadArgs,
     #[command(flatten)]
     pub(super) messages: MessageArgs,
+    #[command(flatten)]
+    pub(super) grpc: GrpcArgs,
     /// Load nothing: write the files of a workload (specweb96, surge) to a directory, as many as --directories or
     /// --files says, or as SPECweb96 prescribes for --rate
     #[arg(long, num_args = 2, value_names = ["NAME", "DIR"], help_heading = "Workload")]

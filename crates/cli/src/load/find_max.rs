@@ -256,7 +256,7 @@ fn search(
         search.tried(trial);
     }
     drop(line);
-    let expected = judge.expected();
+    let expected = judge.expected().map_err(|Usage(error)| error)?;
     Ok(found(&search, &rates, url, objective, expected, times, begin.elapsed(), ended, connections, again))
 }
 

@@ -53,6 +53,9 @@ impl Heading {
             manner.push_str(if early_data { ", with 0-RTT" } else { "" });
             manner.push_str(&migrate_every.map(|every| format!(", moving each {every:?}")).unwrap_or_default());
         }
+        if let Some(grpc) = &options.grpc {
+            manner.push_str(&super::grpc::words(grpc));
+        }
         if let Some(websocket) = &options.websocket {
             manner.push_str(&super::websocket::words(websocket));
         }
@@ -152,6 +155,7 @@ fn title(options: &Options) -> String {
                 hosts => format!("{requests} requests of {hosts} hosts, {place} and others"),
             }
         }
+        _ if options.grpc.is_some() => super::grpc::shown(&options.url.to_string()),
         _ if options.websocket.is_some() => super::websocket::shown(&options.url.to_string()),
         _ => options.url.to_string(),
     }

@@ -19,6 +19,7 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading, gate: Value) -> Va
             "generator": generator(report),
             "sessions": report.sessions.as_ref().map(sessions_as_json),
             "websocket": report.websocket.as_ref().map(super::websocket::as_json),
+            "grpc": report.grpc.as_ref().map(|grpc| super::grpc::as_json(grpc, report)),
             "streamed": report.streams.as_ref().map(super::streams::as_json),
             "mix": report.mix.as_ref().map(mix),
             "fairness": report.fairness.map(fairness),
@@ -52,7 +53,7 @@ fn made(report: &LoadReport, heading: &Heading) -> Value {
         "http_version": heading.http_version,
         "streams": heading.streams,
         "rate_wanted_per_s": heading.rate_wanted_per_s,
-        "ok": report.expected.to_string(),
+        "ok": report.expected_names(),
         "interrupted": report.interrupted,
     })
 }
@@ -60,7 +61,8 @@ fn made(report: &LoadReport, heading: &Heading) -> Value {
 /// What became of the requests.
 fn counts(report: &LoadReport) -> Value {
     let errors: Map<_, _> = report.errors.iter().map(|(kind, count)| (kind.name().to_owned(), json!(count))).collect();
-    let status: Map<_, _> = report.status.iter().map(|(code, count)| (code.to_string(), json!(count))).collect();
+    let status: Map<_, _> =
+        report.status.iter().map(|(code, count)| (report.status_name(*code), json!(count))).collect();
     json!({
         "success_rate": report.success_rate(),
         "successes": report.successes,
@@ -206,12 +208,17 @@ fn mix(mix: &MixReport) -> Value {
     })
 }
 
+/// A status as a number; one of gRPC by its name.
+fn trace_status(status: u16, report: &LoadReport) -> Value {
+    if report.grpc.is_some() { json!(report.status_name(status)) } else { json!(status) }
+}
+
 /// One of the slowest requests by its trace.
 fn trace(trace: &weir_load::SlowTrace, report: &LoadReport) -> Value {
     json!({
         "trace_id": trace.trace_id,
         "latency_ns": trace.latency_ns,
-        "status": trace.status,
+        "status": trace_status(trace.status, report),
         "request": trace.request,
         "worker": report.workers.get(trace.worker as usize).map(|worker| &worker.name),
     })

@@ -3,7 +3,8 @@
 use super::slo::{self, Slo};
 use super::usage::Usage;
 use anyhow::anyhow;
-use weir_load::{Check, Options, Point, Request, Scope, Statuses, Url};
+use std::str::FromStr;
+use weir_load::{Check, Options, Point, Request, Scope, Statuses, StatusesError, Url};
 use weir_measure::objective::{Judged, Objective};
 use weir_measure::threshold::Threshold;
 
@@ -24,19 +25,48 @@ pub(crate) struct JudgeArgs {
     /// 'GET /cart: ' before it for some requests; may be repeated. None may fail, unless --slo 'errors<1%' says how many
     #[arg(long, value_name = "CHECK", conflicts_with = "make_fileset", help_heading = "Gate")]
     check: Vec<Check>,
-    /// Statuses that are a success: 200-299,404 or 2xx,404 [default: 200-399]
+    /// Statuses that are a success: 200-299,404 or 2xx,404 [default: 200-399]; of gRPC by their names: OK,NOT_FOUND
+    /// [default: OK]
     #[arg(long, value_name = "STATUSES", conflicts_with = "make_fileset", help_heading = "Gate")]
-    ok: Option<Statuses>,
+    ok: Option<Successes>,
+}
+
+/// Statuses that are a success.
+#[derive(Debug, Clone)]
+enum Successes {
+    Http(Statuses),
+    Grpc(Statuses),
+}
+
+impl FromStr for Successes {
+    type Err = StatusesError;
+
+    fn from_str(text: &str) -> Result<Self, StatusesError> {
+        // Names begin with a letter, numbers and classes with a digit.
+        match text.trim_start().starts_with(|letter: char| letter.is_ascii_alphabetic()) {
+            true => Statuses::parse_grpc(text).map(Self::Grpc),
+            false => text.parse().map(Self::Http),
+        }
+    }
 }
 
 impl JudgeArgs {
     /// Sets what is a success, and what is counted apart, in the options of a load, which ask already for what they ask.
     pub(super) fn apply(&self, options: &mut Options) -> Result<(), Usage> {
-        options.expected = self.expected();
+        match (&self.ok, &options.grpc) {
+            (Some(Successes::Grpc(expected)), Some(_)) => options.expected.clone_from(expected),
+            (Some(Successes::Http(given)), Some(_)) => {
+                return Err(
+                    anyhow!("--ok {given}: calls of gRPC end with statuses of their own: write OK,NOT_FOUND").into()
+                );
+            }
+            (None, Some(_)) => {}
+            (_, None) => options.expected = self.expected()?,
+        }
         options.checks.clone_from(&self.check);
         options.scopes = self.scopes();
         for slo in self.slo.iter().filter(|slo| slo.is_of_streams()) {
-            if options.streaming.is_none() {
+            if options.streaming.is_none() && options.grpc.is_none() {
                 return Err(anyhow!("--slo '{slo}': events are looked at with --stream only: add it").into());
             }
             if let Some(scope) = &slo.scope {
@@ -61,9 +91,16 @@ impl JudgeArgs {
         Ok(())
     }
 
-    /// Which statuses are a success.
-    pub(super) fn expected(&self) -> Statuses {
-        self.ok.clone().unwrap_or_default()
+    /// Which statuses of HTTP are a success.
+    pub(super) fn expected(&self) -> Result<Statuses, Usage> {
+        match &self.ok {
+            None => Ok(Statuses::default()),
+            Some(Successes::Http(expected)) => Ok(expected.clone()),
+            Some(Successes::Grpc(given)) => {
+                let names = given.grpc_names();
+                Err(anyhow!("--ok {names}: these are statuses of gRPC (grpc://); of HTTP write 200-299,404").into())
+            }
+        }
     }
 
     /// The objectives.

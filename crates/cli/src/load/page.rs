@@ -32,14 +32,14 @@ pub(super) fn page(report: &LoadReport, heading: &Heading, gate: &Gate) -> Loade
         requests: report.requests,
         successes: report.successes,
         success_rate: report.success_rate(),
-        expected: report.expected.to_string(),
+        expected: report.expected_names(),
         rate_per_s: report.rate_per_s,
         successes_per_s: report.successes_per_s,
         bytes: report.bytes,
         bytes_per_s: report.bytes_per_s,
         dropped: report.dropped,
         errors: report.errors.iter().map(|(kind, count)| (kind.name().to_owned(), *count)).collect(),
-        status: report.status.iter().map(|(code, count)| (code.to_string(), *count)).collect(),
+        status: report.status.iter().map(|(code, count)| (report.status_name(*code), *count)).collect(),
         latency: Summary::of(&report.latency),
         latency_unexpected: Summary::of(&report.unexpected_latency),
         latency_failed: Summary::of(&report.failure_time),
@@ -69,6 +69,12 @@ fn streams(report: &LoadReport) -> String {
     if let Some(streams) = &report.streams {
         let _ = super::streams::write(&mut words, streams);
         for (name, times) in [("first event", &streams.first_event), ("between events", &streams.between)] {
+            words.push_str(&percentiles(name, times));
+        }
+    }
+    if let Some(grpc) = &report.grpc {
+        let _ = super::grpc::write(&mut words, grpc, report);
+        for (name, times) in [("first message", &grpc.first_message), ("between messages", &grpc.between)] {
             words.push_str(&percentiles(name, times));
         }
     }

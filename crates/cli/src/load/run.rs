@@ -12,7 +12,7 @@ use super::stream::Stream;
 use super::usage::Usage;
 use super::whole_file::write_whole;
 use super::workers::{Conducted, conduct};
-use super::{beside, fileset, find_max, json, screen, websocket};
+use super::{beside, fileset, find_max, grpc, json, screen, websocket};
 use anyhow::{Context, anyhow};
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -50,6 +50,7 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     let Ready { options, heading, baseline, exporter, stream, conducted } = match ready(args) {
         Ok(ready) => ready,
         Err(Usage(error)) => {
+            let error = grpc::not_asked(error)?;
             eprintln!("weir load: {}", weir_terminal::output::causes(&error));
             return Ok(ExitCode::from(2));
         }
@@ -129,9 +130,14 @@ struct Ready {
 fn ready(args: &Args) -> Result<Ready, Usage> {
     let files = if args.workers.wanted() { Files::copied() } else { Files::Here };
     let opening = args.url.as_deref().and_then(websocket::opened_by);
-    let mut options = args.load.options_of(opening.as_deref().or(args.url.as_deref()), &files)?;
+    let calling = args.url.as_deref().and_then(grpc::called_by);
+    let url = opening.as_deref().or(calling.as_deref()).or(args.url.as_deref());
+    let mut options = args.load.options_of(url, &files)?;
     if opening.is_some() {
         args.messages.apply(&mut options)?;
+    }
+    if calling.is_some() {
+        args.grpc.apply(&mut options, &args.messages.texts())?;
     }
     args.outputs.apply(&mut options);
     args.judge.apply(&mut options)?;

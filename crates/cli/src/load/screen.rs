@@ -133,10 +133,10 @@ fn write_counts(screen: &mut String, report: &LoadReport, gate: &Gate, colours: 
     }
     writeln!(screen, "  requests   {:>12}   {:.1}/s", grouped(report.requests), report.rate_per_s)?;
     writeln!(screen, "  received   {:>12}   {}/s", bytes(report.bytes as f64), bytes(report.bytes_per_s))?;
-    let status = list(report.status.iter().map(|(code, count)| (code.to_string(), *count)));
+    let status = list(report.status.iter().map(|(code, count)| (report.status_name(*code), *count)));
     let mut others = match report.other_statuses() {
         0 => String::new(),
-        others => format!("   ({} other than {})", grouped(others), report.expected),
+        others => format!("   ({} other than {})", grouped(others), report.expected_names()),
     };
     if report.unfit > 0 {
         others.push_str(&format!("   ({} failed a check)", grouped(report.unfit)));
@@ -168,6 +168,9 @@ fn write_counts(screen: &mut String, report: &LoadReport, gate: &Gate, colours: 
 fn write_course(screen: &mut String, report: &LoadReport, heading: &Heading, colours: Colours) -> std::fmt::Result {
     if report.stopped > 0 {
         writeln!(screen, "  stopped    {:>12}   by users who waited no longer", grouped(report.stopped))?;
+    }
+    if let Some(grpc) = &report.grpc {
+        super::grpc::write(screen, grpc, report)?;
     }
     if let Some(websocket) = &report.websocket {
         super::websocket::write(screen, websocket, report.reconnects)?;
@@ -258,7 +261,7 @@ pub(super) fn trace_in_words(trace: &weir_load::SlowTrace, report: &LoadReport) 
     let request = trace.request.as_deref().unwrap_or_default();
     let by =
         report.workers.get(trace.worker as usize).map_or_else(String::new, |worker| format!("  by {}", worker.name));
-    format!("{latency:>9}  {}  {} {request}{by}", trace.trace_id, trace.status)
+    format!("{latency:>9}  {}  {} {request}{by}", trace.trace_id, report.status_name(trace.status))
 }
 
 /// How the generator fared, and what is to be known before the figures are believed.
@@ -336,10 +339,13 @@ fn table(screen: &mut String, report: &LoadReport, colours: Colours) -> std::fmt
         .map(|sessions| (if of_pages(report) { "page" } else { "session" }, &sessions.lifetime));
     let streams = report.streams.iter();
     let streams = streams.flat_map(|streams| [("first event", &streams.first_event), ("between", &streams.between)]);
+    let calls = report.grpc.iter();
+    let calls = calls.flat_map(|calls| [("first message", &calls.first_message), ("between", &calls.between)]);
     for (name, histogram) in
         [("latency", &report.latency), ("uncorrected", &report.latency_uncorrected), ("first byte", &report.first_byte)]
             .into_iter()
             .chain(streams)
+            .chain(calls)
             .chain(report.websocket.iter().map(|websocket| ("handshake", &websocket.handshake)))
             .chain(sessions)
             .chain([

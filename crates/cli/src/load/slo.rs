@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use weir_load::{Histogram, LoadReport, Scope, ScopeError, ScopeReport, StreamReport};
+use weir_load::{Histogram, LoadReport, Scope, ScopeError, ScopeReport};
 use weir_measure::objective::{Judged, Objective};
 use weir_measure::threshold::{Threshold, ThresholdError, Time, decimal, time_text};
 use weir_report::{count, nanoseconds};
@@ -68,8 +68,8 @@ impl Slo {
 pub(super) struct Figures<'r> {
     pub(super) latency: &'r Histogram,
     pub(super) first_byte: &'r Histogram,
-    /// Of streamed answers.
-    pub(super) streams: Option<&'r StreamReport>,
+    /// From the intended time to the first event or message, and between two of them.
+    pub(super) events: Option<[&'r Histogram; 2]>,
     /// Requests whose answer's next event did not come in time.
     pub(super) stalled: u64,
     pub(super) successes: u64,
@@ -85,7 +85,11 @@ impl<'r> Figures<'r> {
         Self {
             latency: &report.latency,
             first_byte: &report.first_byte,
-            streams: report.streams.as_ref(),
+            events: report
+                .streams
+                .as_ref()
+                .map(|streams| [&streams.first_event, &streams.between])
+                .or_else(|| report.grpc.as_ref().map(|grpc| [&grpc.first_message, &grpc.between])),
             stalled: stalled(report),
             successes: report.successes,
             others: report.ended() - report.successes,
@@ -100,7 +104,7 @@ impl<'r> Figures<'r> {
             latency: &scope.latency,
             first_byte: &scope.first_byte,
             // Objectives of some requests name none of these times.
-            streams: None,
+            events: None,
             stalled: 0,
             successes: scope.successes,
             others: scope.unexpected + scope.failures + scope.dropped + cut,
@@ -114,8 +118,8 @@ impl<'r> Figures<'r> {
         match time {
             Time::Latency => Some(self.latency),
             Time::FirstByte => Some(self.first_byte),
-            Time::FirstEvent => self.streams.map(|streams| &streams.first_event),
-            Time::Between => self.streams.map(|streams| &streams.between),
+            Time::FirstEvent => self.events.map(|[first, _]| first),
+            Time::Between => self.events.map(|[_, between]| between),
         }
     }
 
@@ -279,7 +283,7 @@ mod tests {
         let figures = Figures {
             latency: &latency,
             first_byte: &first_byte,
-            streams: None,
+            events: None,
             stalled: 0,
             successes: 98,
             others: 2,

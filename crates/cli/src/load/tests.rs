@@ -61,7 +61,7 @@ fn mistakes_are_explained() {
 }
 
 /// The keys of the JSON.
-const KEYS: [&str; 58] = [
+const KEYS: [&str; 59] = [
     "workers",
     "ok",
     "success_rate",
@@ -105,6 +105,7 @@ const KEYS: [&str; 58] = [
     "http3",
     "streamed",
     "websocket",
+    "grpc",
     "mix",
     "warnings",
     "url",

@@ -15,10 +15,12 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 /// Options of messages over WebSockets.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct MessageArgs {
-    /// With ws:// or wss://: the text of each message [default: hello]
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["message_file", "message_size"], help_heading = "WebSocket")]
-    message: Option<String>,
-    /// The same from a file
+    /// With ws:// or wss://: the text of each message [default: hello]. With grpc:// or grpcs://: the message in JSON, or
+    /// @FILE; where the client streams it may be repeated, or be an array or lines of JSON; of a bidirectional method each
+    /// message goes out when the one before it was answered [default: {}]
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["message_file", "message_size"], help_heading = "WebSocket and gRPC")]
+    message: Vec<String>,
+    /// With ws:// or wss://: the same from a file
     #[arg(long, value_name = "FILE", conflicts_with = "message_size", help_heading = "WebSocket")]
     message_file: Option<PathBuf>,
     /// Messages of so many bytes: 64, 4KB, 1MiB
@@ -82,6 +84,9 @@ impl MessageArgs {
     pub(super) fn apply(&self, options: &mut Options) -> Result<(), Usage> {
         let mut websocket =
             WebSocket { is_binary: self.binary, protocols: self.subprotocol.clone(), ..Default::default() };
+        if self.message.len() > 1 {
+            return Err(anyhow!("--message: each message of a WebSocket is the same: give it once").into());
+        }
         if let Some(message) = self.message()? {
             websocket.message = message;
         }
@@ -92,11 +97,16 @@ impl MessageArgs {
         Ok(())
     }
 
+    /// The messages as they were given.
+    pub(super) fn texts(&self) -> Vec<String> {
+        self.message.clone()
+    }
+
     fn message(&self) -> Result<Option<Vec<u8>>, Usage> {
         if let Some(file) = &self.message_file {
             return Ok(Some(read(file)?));
         }
-        let Some(bytes) = self.message_size else { return Ok(self.message.clone().map(String::into_bytes)) };
+        let Some(bytes) = self.message_size else { return Ok(self.message.first().cloned().map(String::into_bytes)) };
         if bytes > FILE_BYTES_MAX {
             return Err(anyhow!("--message-size: a message has at most 1 GiB").into());
         }

@@ -49,9 +49,13 @@ const CROWD: &[&str] = &["flash_crowd", "client_requests", "client_pause", "hot_
 const MIX: &[&str] = &["mix", "directory_zipf"];
 const FILE_SET: &[&str] = &["directories", "files", "fileset_seed"];
 const SLOW: &[&str] = &["client", "limit_read", "limit_write", "latency", "patience"];
-/// What goes over WebSockets.
+/// What goes over WebSockets, beside the message itself.
 const MESSAGES: &[&str] =
-    &["message", "message_file", "message_size", "binary", "subprotocol", "answer", "fragment", "message_max"];
+    &["message_file", "message_size", "binary", "subprotocol", "answer", "fragment", "message_max"];
+/// A message of a WebSocket, or of a call of gRPC.
+const MESSAGE: &[&str] = &["message"];
+/// Which method of gRPC is called.
+const GRPC: &[&str] = &["proto", "proto_path", "descriptor"];
 /// How streamed answers are looked at.
 const STREAM: &[&str] = &["stream", "between_at_most", "stream_for"];
 const OUTPUT: &[&str] = &["csv", "html"];
@@ -126,13 +130,26 @@ fn is_websocket(matches: &ArgMatches) -> bool {
     has_scheme(url, "ws://") || has_scheme(url, "wss://")
 }
 
+fn is_grpc(matches: &ArgMatches) -> bool {
+    let url = matches.try_get_one::<String>("url").ok().flatten();
+    has_scheme(url, "grpc://") || has_scheme(url, "grpcs://")
+}
+
 fn is_no_websocket(matches: &ArgMatches) -> bool {
     !is_websocket(matches)
 }
 
+fn is_no_grpc(matches: &ArgMatches) -> bool {
+    !is_grpc(matches)
+}
+
+fn has_no_messages(matches: &ArgMatches) -> bool {
+    !is_websocket(matches) && !is_grpc(matches)
+}
+
 fn is_plain(matches: &ArgMatches) -> bool {
     let url = matches.try_get_one::<String>("url").ok().flatten();
-    let plain = ["http://", "ws://"].into_iter().any(|scheme| has_scheme(url, scheme));
+    let plain = ["http://", "ws://", "grpc://"].into_iter().any(|scheme| has_scheme(url, scheme));
     plain && !any_given(matches, &["urls", "sessions", "make_fileset", "recorded"])
 }
 
@@ -180,6 +197,9 @@ fn makes_a_run_without_stacks(matches: &ArgMatches) -> bool {
 }
 
 const NO_WEBSOCKET_WORDS: &str = "an option of messages needs the URL of a WebSocket, ws:// or wss://; leave it out";
+const NO_GRPC_WORDS: &str = "it names a method of gRPC, and needs a grpc:// or grpcs:// URL; leave it out";
+const NO_MESSAGES_WORDS: &str =
+    "a message needs the URL of a WebSocket (ws://, wss://) or of a method of gRPC (grpc://, grpcs://); leave it out";
 const PLAIN_WORDS: &str = "an option of TLS needs an https:// URL; leave it out";
 const CLOSED_WORDS: &str =
     "a closed loop has no arrivals of its own; add --rate, --steps, --ramp, --bursts or --replay, or leave it out";
@@ -188,7 +208,7 @@ const POISSON_WORDS: &str =
 const RANDOM_WORDS: &str =
     "nothing is drawn at random here; add --poisson, --urls, --sessions, --mix or --patience, or leave it out";
 
-const OF_LOAD: [Mode; 10] = [
+const OF_LOAD: [Mode; 13] = [
     Mode {
         example: "load --make-fileset surge d",
         is_on: |matches| given(matches, "make_fileset"),
@@ -266,10 +286,28 @@ const OF_LOAD: [Mode; 10] = [
     Mode {
         example: "load --workers local:2 http://h/",
         is_on: |matches| given(matches, "workers"),
-        idle: &[&["run", "cpu", "source", "unix"], STREAM, MESSAGES, CROWD],
+        idle: &[&["run", "cpu", "source", "unix"], STREAM, MESSAGE, MESSAGES, GRPC, CROWD],
         words: "it is of one generator on one host, and workers (--workers) share what can be split; leave it out",
     },
+    Mode {
+        example: "load grpc://h/s/m",
+        is_on: is_grpc,
+        idle: &[
+            &["method", "body", "urls", "sessions", "think", "http1_0", "keepalive", "cookie_jar"],
+            &["replay", "speed", "find_max", "from_rate", "compare", "run", "check"],
+            &["pipeline", "http2", "http3", "early_data", "migrate_every", "io"],
+            STREAM,
+            SLOW,
+            MIX,
+            CROWD,
+            FILE_SET,
+            OF_WORKERS,
+        ],
+        words: "calls of gRPC (grpc://) have no such thing here, or say it themselves; leave it out",
+    },
     Mode { example: "load http://h/", is_on: is_no_websocket, idle: &[MESSAGES], words: NO_WEBSOCKET_WORDS },
+    Mode { example: "load http://h/", is_on: has_no_messages, idle: &[MESSAGE], words: NO_MESSAGES_WORDS },
+    Mode { example: "load http://h/", is_on: is_no_grpc, idle: &[GRPC], words: NO_GRPC_WORDS },
     Mode { example: "load http://h/", is_on: is_plain, idle: &[TLS], words: PLAIN_WORDS },
     Mode { example: "load http://h/", is_on: is_closed_loop, idle: &[&["queue"]], words: CLOSED_WORDS },
     Mode { example: "load http://h/", is_on: is_closed_loop, idle: &[&["poisson"]], words: POISSON_WORDS },
@@ -453,7 +491,9 @@ pub(super) const COMMANDS: &[Usage] = &[
             REACH,
             SLOW,
             STREAM,
+            MESSAGE,
             MESSAGES,
+            GRPC,
             MIX,
             CROWD,
             FILE_SET,

@@ -49,6 +49,7 @@ const ROOMS_OF_LOAD: &[&str] = &[
     "workload",
     "counts",
     "streamed",
+    "grpc",
     "directed",
     "reach",
     "observe",
@@ -64,6 +65,7 @@ const ROOMS_OF_LOAD: &[&str] = &[
     "tunneled",
     "report",
     "run",
+    "reflected",
     "samples",
     "workers",
 ];

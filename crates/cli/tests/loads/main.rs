@@ -6,6 +6,7 @@ mod http2;
 mod interrupted;
 mod load_failures;
 mod load_gates;
+mod load_grpc;
 mod load_http2;
 mod load_judged;
 mod load_many;

@@ -6,6 +6,7 @@ use crate::counts::calls::Calls;
 use crate::counts::checks::CheckTally;
 use crate::counts::clients::Clients;
 use crate::counts::durations::Durations;
+use crate::counts::grpc::GrpcTally;
 use crate::counts::histogram::{Histogram, histogram};
 use crate::counts::http3::Http3Tally;
 use crate::counts::mix::MixTally;
@@ -88,6 +89,8 @@ pub(crate) struct Tally {
     pub(crate) streams: Option<Box<StreamTally>>,
     /// Of WebSockets, where these are loaded.
     pub(crate) websocket: Option<Box<WebSocketTally>>,
+    /// Of calls of gRPC, where these are made.
+    pub(crate) grpc: Option<Box<GrpcTally>>,
     /// Handed in when the loop is over.
     pub(crate) sessions: Option<SessionTally>,
 }
@@ -148,6 +151,7 @@ impl Tally {
             scopes: ScopeTally::default(),
             streams: None,
             websocket: None,
+            grpc: None,
             sessions: None,
         }
     }
@@ -299,6 +303,9 @@ impl Tally {
         if let Some(more) = &other.websocket {
             self.websocket.get_or_insert_with(|| Box::new(WebSocketTally::new())).merge(more);
         }
+        if let Some(more) = &other.grpc {
+            self.grpc.get_or_insert_with(|| Box::new(GrpcTally::new())).merge(more);
+        }
         if let Some(more) = &other.sessions {
             self.sessions.get_or_insert_with(SessionTally::new).merge(more);
         }
@@ -408,6 +415,7 @@ impl Carried for Tally {
             // Workers make no such loads (`workers::check_split`).
             streams: None,
             websocket: None,
+            grpc: None,
         };
         tally.contradiction().map_or(Ok(tally), |what| Err(CarriedError::Contradiction { what }))
     }

@@ -7,6 +7,7 @@ use crate::connect::kernel::{Kernel, Transport, monotonic_ns};
 use crate::connect::spread::Spread;
 use crate::counts::checks::CheckTally;
 use crate::counts::clients::Clients;
+use crate::counts::grpc::GrpcTally;
 use crate::counts::scopes::ScopeTally;
 use crate::counts::slices::Slices;
 use crate::counts::streams::StreamTally;
@@ -120,6 +121,7 @@ fn tally(plan: &Plan, clients: Clients, lane: u32) -> Tally {
     let mut tally = Tally { clients, checks, scopes, ..Tally::new(plan.expected.clone()) };
     tally.traces = plan.traces.map(|seed| Box::new(TraceTally::new(seed, lane)));
     tally.streams = plan.streaming.map(|_| Box::new(StreamTally::new()));
+    tally.grpc = plan.grpc.as_ref().map(|_| Box::new(GrpcTally::new()));
     // The slowest are listed by their traces, so that none is passed over.
     tally.slow.all = tally.traces.is_some();
     tally

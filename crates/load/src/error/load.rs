@@ -94,6 +94,17 @@ pub enum LoadError {
         /// The host.
         host: String,
     },
+    /// The server does not speak HTTP/2, over which gRPC goes.
+    #[error(
+        "{host}: does not speak HTTP/2 there ({cause}), over which gRPC goes; is it another port, or grpcs:// in place of \
+         grpc://?"
+    )]
+    NotGrpc {
+        /// The host.
+        host: String,
+        /// How that was seen.
+        cause: String,
+    },
     /// The server does not speak HTTP/3.
     #[error("{host}: does not speak HTTP/3 there ({cause}); without --http3 it is asked over TCP")]
     NotHttp3 {
@@ -137,7 +148,7 @@ pub enum LoadError {
 
 impl LoadError {
     /// Its name for programs: that of the outcome that the requests would have had, where there is one, such as
-    /// `refused`, `connect_timeout`, `tls` or `proxy`; else `unknown_host`, `not_http2`, `not_http3`, `options`, `source`, `cpu`, `system`
+    /// `refused`, `connect_timeout`, `tls` or `proxy`; else `unknown_host`, `not_http2`, `not_grpc`, `not_http3`, `options`, `source`, `cpu`, `system`
     /// or `panicked`.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -150,6 +161,7 @@ impl LoadError {
             Self::OpenFiles { .. } => Outcome::NoDescriptors.name(),
             Self::UnknownHost { .. } => "unknown_host",
             Self::NotHttp2 { .. } => "not_http2",
+            Self::NotGrpc { .. } => "not_grpc",
             Self::NotHttp3 { .. } => "not_http3",
             Self::NoTunnels { .. } => "no_extended_connect",
             Self::Request(_) | Self::TlsSetup(_) | Self::Options(_) => "options",

@@ -33,6 +33,12 @@ pub enum RequestError {
     /// A user's name for basic authentication holds a colon or a control character.
     #[error("the user's name holds a colon, or name or password a control character; write NAME:PASSWORD")]
     User,
+    /// A header that a call of gRPC sets itself.
+    #[error("{name}: a call of gRPC says this itself; leave this header out")]
+    OfGrpc {
+        /// The header's name.
+        name: String,
+    },
     /// A header that says how long the request is.
     #[error("{name}: the generator frames the request itself; leave this header out")]
     Framing {

@@ -61,6 +61,9 @@ impl Engine<'_, Http2<'_>> {
         connection.http.unsent.push_back((place, offset));
         if with_body {
             connection.http.senders.push_back(place);
+            if let Some(call) = connection.http.calls.get_mut(place as usize) {
+                call.begin(prepared.at_once_bytes());
+            }
         }
         if self.http.patience.is_some() {
             self.watch_patience(slot, place);
@@ -215,7 +218,12 @@ impl Engine<'_, Http2<'_>> {
         exchange.heard(self.now_ns, offset, bytes);
         let of_trailers = exchange.status != 0;
         let wrong = match head.status {
-            0 => !of_trailers || !end,
+            0 => {
+                if self.plan.has_more && of_trailers && end {
+                    self.on_trailers(slot, place);
+                }
+                !of_trailers || !end
+            }
             _ if of_trailers => true,
             // Interim responses belong to the one that they announce; no other protocol was asked for.
             100..=199 => end || head.status == 101,
@@ -232,6 +240,10 @@ impl Engine<'_, Http2<'_>> {
                     if let Some(streamed) = connection.http.streamed.get_mut(place as usize) {
                         let form = self.plan.form_of(self.http.decoder.fields());
                         streamed.begin(form, self.plan.expected.contains(status));
+                    }
+                    if let Some(call) = connection.http.calls.get_mut(place as usize) {
+                        call.head(status, self.http.decoder.fields(), end);
+                        connection.await_status(place);
                     }
                     // Only with a cookie jar the plan has URLs.
                     if let Some(url) = self.plan.requests.url(request) {
@@ -301,8 +313,7 @@ impl Engine<'_, Http2<'_>> {
         let connection = &mut self.connections[slot];
         let exchange = connection.at(place);
         if exchange.expected != exchange.content && exchange.expected != UNTOLD_LENGTH {
-            let words = "its content is not as long as its content-length (RFC 9113 8.1.1)";
-            return self.give_up(slot, place, Outcome::Malformed, None, words);
+            return self.over_too_soon(slot, place);
         }
         let connection = if exchange.body_sent < self.http.wire.requests[exchange.request as usize].body.len() {
             // Answered before all of the request was there: what is left of it is not wanted (RFC 9113 8.1).

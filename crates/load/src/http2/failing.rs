@@ -6,6 +6,7 @@ use crate::engine::following::count_unanswered;
 use crate::engine::state::Engine;
 use crate::error::outcomes::outcome_of;
 use crate::error::tls_words;
+use crate::http2::called::not_http2;
 use crate::http2::frames::GOAWAY;
 use crate::http2::malformed::Malformed;
 use crate::http2::state::Http2;
@@ -127,10 +128,8 @@ impl Engine<'_, Http2<'_>> {
             let begun = connection.http.reader.begun();
             let greeting = if begun.is_empty() { &self.buffer[..count] } else { begun };
             if greeting.starts_with(b"HTTP/") && !self.http.host.agreed.load(Ordering::Relaxed) {
-                self.fatal = Some(crate::LoadError::NotHttp2 {
-                    host: self.http.host.url.host.clone(),
-                    cause: "it answers in HTTP/1".to_owned(),
-                });
+                let host = self.http.host.url.host.clone();
+                self.fatal = Some(not_http2(self.plan, host, "it answers in HTTP/1".to_owned()));
             }
             // The length of a frame that is allowed begins with a byte that is neither of text nor of a TLS alert.
             if greeting.first().is_some_and(|byte| *byte >= 0x15)

@@ -30,12 +30,18 @@ impl Engine<'_, Http2<'_>> {
         {
             streamed.content(piece, self.now_ns, streams);
         }
+        if self.plan.grpc.is_some() {
+            self.see_messages(slot, place, end - content as usize..end);
+        }
     }
 
     /// Looks at a response that is whole, before its connection goes on; what goes out next begins behind that.
     #[inline(never)]
     pub(crate) fn follow(&mut self, slot: usize, place: u32, exchange: &Exchange, durations: Durations) -> Answered {
         let answered = self.look_at_whole(slot, place, exchange, durations);
+        if self.plan.grpc.is_some() {
+            self.count_call(slot, place, exchange, answered);
+        }
         if let (Some(streamed), Some(streams)) =
             (self.connections[slot].http.streamed.get_mut(place as usize), &mut self.tally.streams)
         {

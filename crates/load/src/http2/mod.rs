@@ -9,6 +9,7 @@
 //! go; one read takes the frames of many responses. Nothing is allocated for a request once as many were under way as
 //! ever will be.
 
+mod called;
 mod control;
 mod drive;
 mod exchange;

@@ -9,6 +9,7 @@ use crate::engine::protocol::{ProtocolLoop, TakenUp};
 use crate::engine::state::Engine;
 use crate::engine::wanted::Wanted;
 use crate::error::tls_words::tls_error;
+use crate::http2::called::not_http2;
 use crate::http2::failing::NO_STREAM;
 use crate::http2::state::Http2;
 use crate::http2::streams::{Exchange, STREAMS_AT_FIRST};
@@ -175,7 +176,7 @@ impl ProtocolLoop for Engine<'_, Http2<'_>> {
             None => "in the TLS handshake it chose no protocol".to_owned(),
             Some(other) => format!("in the TLS handshake it chose {}", String::from_utf8_lossy(other)),
         };
-        self.fatal = Some(LoadError::NotHttp2 { host: self.http.host.url.host.clone(), cause });
+        self.fatal = Some(not_http2(self.plan, self.http.host.url.host.clone(), cause));
         self.not_made(slot, Outcome::Tls, None);
         false
     }
@@ -225,7 +226,7 @@ impl ProtocolLoop for Engine<'_, Http2<'_>> {
         // RFC 7301 3.2: what a server says that knows none of the protocols that it was offered.
         match tls_error(error) {
             Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
-                LoadError::NotHttp2 { host, cause: "in the TLS handshake it refused".to_owned() }
+                not_http2(self.plan, host, "in the TLS handshake it refused".to_owned())
             }
             _ => LoadError::Tls { host, cause },
         }

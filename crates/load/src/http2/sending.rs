@@ -22,32 +22,42 @@ impl Connection<Streams> {
             if !exchange.sending {
                 continue;
             }
-            if exchange.window <= 0 {
-                // Listed again when its window grows.
+            let body = &requests[exchange.request as usize].body;
+            let from = exchange.body_sent;
+            let left = self.released(place, body.len()) - from;
+            let exchange = self.at(place);
+            if exchange.window <= 0 || left == 0 {
+                // Listed again when its window grows, or more of it may go out.
                 exchange.sending = false;
                 continue;
             }
-            let body = &requests[exchange.request as usize].body;
-            let left = body.len() - exchange.body_sent;
             let allowed = usize::try_from(exchange.window.min(window)).unwrap_or(usize::MAX);
             let count = left.min(allowed).min(most);
-            let (from, stream) = (exchange.body_sent, exchange.stream);
+            let stream = exchange.stream;
             exchange.body_sent += count;
             exchange.window -= count as i64;
-            let end = count == left;
-            exchange.sending = !end;
+            let end = exchange.body_sent == body.len();
+            exchange.sending = count < left;
+            let has_more = exchange.sending;
             self.http.window -= count as i64;
             frame(&mut self.http.out, DATA, if end { END_STREAM } else { 0 }, stream, &body[from..from + count]);
-            if !end {
+            if has_more {
                 self.http.senders.push_back(place);
             }
         }
     }
 
-    /// Lists a request whose window has grown, if it has more of its body to send.
+    /// How many bytes of a body of this length may go out by now: of a call of gRPC perhaps not all of its messages.
+    #[inline]
+    fn released(&self, place: u32, body_bytes: usize) -> usize {
+        self.http.calls.get(place as usize).map_or(body_bytes, |call| call.released)
+    }
+
+    /// Lists a request whose window has grown, or of which more may go out, if it has more of its body to send.
     pub(crate) fn resume(&mut self, place: u32, requests: &[PreparedRequest]) {
+        let request = self.at(place).request as usize;
+        let body_bytes = self.released(place, requests[request].body.len());
         let exchange = self.at(place);
-        let body_bytes = requests[exchange.request as usize].body.len();
         if !exchange.sending && exchange.window > 0 && exchange.stream != 0 && exchange.body_sent < body_bytes {
             exchange.sending = true;
             self.http.senders.push_back(place);

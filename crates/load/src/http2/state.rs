@@ -71,7 +71,7 @@ pub(crate) fn engine<'a>(
     let queue = if share.arrivals.is_some() { share.queue } else { 0 };
     let host = &plan.hosts[0];
     let mut decoder = if wire.cookie_jar { Decoder::with_cookies() } else { Decoder::default() };
-    if plan.keeps().head {
+    if plan.keeps().head || plan.grpc.is_some() {
         decoder.keep_fields();
     }
     let http = Http2 {

@@ -2,6 +2,7 @@
 
 use crate::checks::Seen;
 use crate::connect::connection::{Connection, Phase};
+use crate::grpc::call::Call;
 use crate::http2::frames::{FRAME_BYTES_MAX, Reader};
 use crate::http2::malformed::Malformed;
 use crate::http2::wire::FIRST_WINDOW_BYTES;
@@ -17,6 +18,8 @@ pub(crate) const STREAMS_AT_FIRST: u32 = 100;
 
 /// More bytes of content than any response has: its head does not say how many.
 pub(crate) const UNTOLD_LENGTH: u64 = u64::MAX;
+/// Another number than any response's: a call of gRPC whose status has not come is over too soon, of any length.
+pub(crate) const WITHOUT_STATUS: u64 = u64::MAX - 1;
 
 /// A request that has begun and is not over. Up to 128 bytes are moved without a call.
 #[derive(Debug, Clone, Copy, Default)]
@@ -96,6 +99,8 @@ pub(crate) struct Streams {
     pub(crate) seen: Box<[Seen]>,
     /// Their events, where answers come bit by bit; else empty.
     pub(crate) streamed: Box<[Streamed]>,
+    /// The calls of gRPC in these places, where such are made; else empty.
+    pub(crate) calls: Box<[Call]>,
     pub(crate) active: u32,
     /// The number of the next stream, if its place is free.
     next_stream: u32,
@@ -145,6 +150,7 @@ impl Streams {
             table: vec![Exchange::default(); places].into_boxed_slice(),
             seen: vec![Seen::new(keeps); if keeps.any() { places } else { 0 }].into_boxed_slice(),
             streamed: vec![Streamed::default(); if plan.streaming.is_some() { places } else { 0 }].into_boxed_slice(),
+            calls: vec![Call::default(); if plan.grpc.is_some() { places } else { 0 }].into_boxed_slice(),
             active: 0,
             next_stream: 1,
             last_stream,

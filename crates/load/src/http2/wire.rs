@@ -1,11 +1,13 @@
 //! What goes out, built once: the preface, and the request as frames whose stream is filled in each time.
 
+use crate::grpc::CallKind;
+use crate::grpc::messages::prefixed;
 use crate::http2::frames::{
     CONTINUATION, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, HEADERS, SETTINGS, WINDOW_UPDATE,
 };
 use crate::http2::hpack::BLOCK_BYTES_MAX;
 use crate::requests::traceparent::{self, TraceIds};
-use crate::{LoadError, Options, Protocol, Request, RequestError, Url};
+use crate::{Grpc, LoadError, Options, Protocol, Request, RequestError, Url};
 
 /// What a stream, and the connection, may send us before we grant more: so much that the server never waits for it.
 pub(crate) const WINDOW_BYTES: u32 = (1 << 30) - 1;
@@ -38,6 +40,10 @@ pub(crate) struct PreparedRequest {
     /// Where in `head` the stream's number stands: once for each frame.
     streams_at: Vec<usize>,
     pub(crate) body: Vec<u8>,
+    /// Where in its body the messages of a call of gRPC end.
+    pub(crate) message_ends: Vec<usize>,
+    /// Bytes of the body that go out before an answer comes.
+    at_once_bytes: usize,
     /// Where in its block of headers the value begins by which it says of which trace it is, if it does.
     trace_at: Option<usize>,
     /// Its block of headers, where cookies are to be added.
@@ -50,21 +56,37 @@ impl PreparedRequest {
         url: &Url,
         request: &Request,
         cookies: Option<&[(String, String)]>,
-        is_traced: bool,
+        (is_traced, grpc): (bool, Option<&Grpc>),
     ) -> Result<Self, LoadError> {
         let mut traced = Vec::new();
         if is_traced {
             literal(&mut traced, 0, traceparent::NAME, traceparent::PLACEHOLDER);
         }
-        let (block, traced_at) = block(url, request, cookies.unwrap_or_default(), &traced)?;
+        let (body, message_ends) = grpc.map_or_else(|| (request.body.clone(), Vec::new()), messages);
+        // Of a call whose sides both stream each message waits for an answer to the one before it.
+        let is_paced = grpc.is_some_and(|grpc| grpc.kind == CallKind::Bidirectional);
+        let at_once_bytes = message_ends.first().copied().filter(|_| is_paced).unwrap_or(body.len());
+        let length = (grpc.is_none() && announces_length(request)).then_some(body.len());
+        let (block, traced_at) = block(url, request, (cookies.unwrap_or_default(), length), &traced)?;
         let trace_at = is_traced.then(|| traced_at + traced.len() - traceparent::PLACEHOLDER.len());
         let mut head = Vec::new();
-        frames(&mut head, &block, 0, request.body.is_empty());
+        frames(&mut head, &block, 0, body.is_empty());
         let pieces = block.len().div_ceil(FRAME_BYTES_MAX);
         let streams_at =
             (0..pieces).map(|piece| piece * (FRAME_HEAD_BYTES + FRAME_BYTES_MAX) + FRAME_HEAD_BYTES - 4).collect();
         let block = if cookies.is_none() { block } else { Vec::new() };
-        Ok(Self { head, streams_at, body: request.body.clone(), trace_at, block })
+        Ok(Self { head, streams_at, body, message_ends, at_once_bytes, trace_at, block })
+    }
+
+    /// Bytes of its body that go out before an answer comes.
+    pub(crate) fn at_once_bytes(&self) -> usize {
+        self.at_once_bytes
+    }
+
+    /// How much of a call may go out when so many messages were answered.
+    pub(crate) fn released_bytes(&self, answered: u64) -> usize {
+        let next = usize::try_from(answered).unwrap_or(usize::MAX);
+        self.message_ends.get(next).copied().unwrap_or(self.body.len())
     }
 
     /// Appends its frames up to the body, for a stream, with the value of a Cookie header; gives their length.
@@ -111,12 +133,12 @@ impl Wire {
         let requests = &options.requests;
         let cookies = (!requests.cookie_jar).then_some(requests.cookies.as_slice());
         let one = [(&options.url, &options.request)];
-        let is_traced = requests.traces.is_some();
+        let more = (requests.traces.is_some(), options.grpc.as_ref());
         let list: Result<Vec<_>, _> = match requests.list.is_empty() {
-            true => one.iter().map(|(url, request)| PreparedRequest::new(url, request, cookies, is_traced)).collect(),
+            true => one.iter().map(|(url, request)| PreparedRequest::new(url, request, cookies, more)).collect(),
             false => {
                 let each = requests.list.iter();
-                each.map(|listed| PreparedRequest::new(&listed.url, &listed.request, cookies, is_traced)).collect()
+                each.map(|listed| PreparedRequest::new(&listed.url, &listed.request, cookies, more)).collect()
             }
         };
         let keep_alive = options.keep_alive;
@@ -163,7 +185,7 @@ pub(crate) fn preface() -> Vec<u8> {
 fn block(
     url: &Url,
     request: &Request,
-    cookies: &[(String, String)],
+    (cookies, length): (&[(String, String)], Option<usize>),
     traced: &[u8],
 ) -> Result<(Vec<u8>, usize), LoadError> {
     // What HTTP/1 cannot say, HTTP/2 must not: a gateway might pass it on.
@@ -204,13 +226,24 @@ fn block(
         // RFC 9113 8.2.3: each may be a field of its own.
         literal(&mut block, COOKIE as u32, "", &format!("{name}={value}"));
     }
-    if announces_length(request) {
-        literal(&mut block, 28, "", &request.body.len().to_string());
+    if let Some(length) = length {
+        literal(&mut block, 28, "", &length.to_string());
     }
     if block.len() > BLOCK_BYTES_MAX {
         return Err(LoadError::Options("the request's headers are longer than 65536 bytes"));
     }
     Ok((block, traced_at))
+}
+
+/// The body of a call of gRPC, and where its messages end.
+fn messages(grpc: &Grpc) -> (Vec<u8>, Vec<usize>) {
+    let mut body = Vec::new();
+    let mut end = |message: &Vec<u8>| {
+        prefixed(&mut body, message);
+        body.len()
+    };
+    let ends = grpc.messages.iter().map(&mut end).collect();
+    (body, ends)
 }
 
 /// As in HTTP/1: a method that means a body says its length even when there is none.

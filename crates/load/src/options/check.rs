@@ -107,6 +107,7 @@ impl Options {
     /// Whether what comes bit by bit fits the other options.
     fn check_streams(&self) -> Result<(), LoadError> {
         self.websocket.as_ref().map_or(Ok(()), |websocket| websocket.check(self))?;
+        self.grpc.as_ref().map_or(Ok(()), |grpc| grpc.check(self))?;
         self.streaming.as_ref().map_or(Ok(()), |streaming| streaming.check(self))
     }
 

@@ -2,6 +2,7 @@
 
 mod check;
 pub(crate) mod control;
+pub(crate) mod grpc;
 pub(crate) mod means;
 mod messages;
 pub(crate) mod settings;
@@ -9,5 +10,6 @@ mod streaming;
 pub(crate) mod websocket;
 
 pub use control::Control;
+pub use grpc::Grpc;
 pub use settings::{Io, Options};
 pub use websocket::{AnswerRule, WebSocket};

@@ -3,6 +3,7 @@
 use crate::checks::Check;
 use crate::counts::series::Sampling;
 use crate::directed::director::Directed;
+use crate::options::grpc::Grpc;
 use crate::options::websocket::WebSocket;
 use crate::reach::{Protocol, Reach, Trust};
 use crate::{Observer, Request, Requests, Schedule, Scope, SlowClient, Sockets, Statuses, StopRule, Streaming, Url};
@@ -77,6 +78,8 @@ pub struct Options {
     /// Messages over WebSockets in place of requests, if these are loaded: [`Options::request`] then has the headers of the
     /// opening, and a message that is answered counts as a request with the status 101.
     pub websocket: Option<WebSocket>,
+    /// Calls of gRPC in place of requests, if these are made; set by [`Options::call`].
+    pub grpc: Option<Grpc>,
 }
 
 /// How bytes come and go.
@@ -138,6 +141,7 @@ impl Options {
             directed: None,
             streaming: None,
             websocket: None,
+            grpc: None,
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::checks::Keeps;
 use crate::counts::answered::Answered;
 use crate::counts::slices::Slices;
 use crate::directed::director::Directed;
+use crate::options::grpc::Grpc;
 use crate::options::means::Means;
 use crate::options::settings::{Io, Options};
 use crate::plan::chooser::Chooser;
@@ -53,6 +54,8 @@ pub(crate) struct Plan {
     pub(crate) directed: bool,
     /// How answers that come bit by bit are looked at, if they are.
     pub(crate) streaming: Option<Streaming>,
+    /// What calls of gRPC send, if those are made.
+    pub(crate) grpc: Option<Grpc>,
     pub(crate) sockets: Sockets,
     /// Which of a host's addresses connections go to.
     pub(crate) select: Select,
@@ -153,8 +156,14 @@ impl Plan {
         };
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4);
         Ok(Self {
-            has_more: requests.is_composed || followed.is_some() || options.streaming.is_some(),
-            is_watched: keeps_any || options.streaming.is_some() || !options.observers.is_empty(),
+            has_more: requests.is_composed
+                || followed.is_some()
+                || options.streaming.is_some()
+                || options.grpc.is_some(),
+            is_watched: keeps_any
+                || options.streaming.is_some()
+                || options.grpc.is_some()
+                || !options.observers.is_empty(),
             requests,
             followed,
             sessions: options.requests.sessions.clone(),
@@ -173,6 +182,7 @@ impl Plan {
             connect_timeout_ns: ns(options.sockets.connect_timeout.unwrap_or(options.timeout)),
             directed: options.directed.is_some(),
             streaming: options.streaming,
+            grpc: options.grpc.clone(),
             sockets: options.sockets.clone(),
             hang_up: options.hang_up,
             select: options.reach.select,

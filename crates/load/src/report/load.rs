@@ -4,6 +4,7 @@ use crate::counts::calls::Calls;
 use crate::counts::checks::CheckReport;
 use crate::counts::clients::Fairness;
 use crate::counts::codes::{code_words, http3_code_words};
+use crate::counts::grpc::GrpcReport;
 use crate::counts::http3::Http3Counts;
 use crate::counts::mix::MixReport;
 use crate::counts::reasons::Reason;
@@ -21,7 +22,7 @@ use crate::reach::protocol::Protocol;
 use crate::report::generator::Generator;
 use crate::report::health::Health;
 use crate::report::workers::WorkerReport;
-use crate::requests::{Request, Statuses, Url};
+use crate::requests::{Request, Statuses, Url, grpc_status};
 use crate::schedule::StopRule;
 use hdrhistogram::Histogram;
 use std::time::Duration;
@@ -59,7 +60,7 @@ pub struct LoadReport {
     pub stopped: u64,
     /// Failed requests by kind, those that occurred.
     pub errors: Vec<(Outcome, u64)>,
-    /// Whole responses by status code, those that occurred.
+    /// Whole responses by status code, those that occurred; of calls of gRPC by its statuses.
     pub status: Vec<(u16, u64)>,
     /// Bytes received: heads and bodies, decrypted.
     pub bytes: u64,
@@ -122,6 +123,8 @@ pub struct LoadReport {
     pub streams: Option<StreamReport>,
     /// What was found of WebSockets, if these were loaded ([`Options::websocket`]).
     pub websocket: Option<WebSocketReport>,
+    /// What was found of calls of gRPC, if these were made ([`Options::grpc`]).
+    pub grpc: Option<GrpcReport>,
     /// System calls of all loops.
     pub calls: Calls,
     /// TLS handshakes that succeeded.
@@ -216,6 +219,7 @@ impl LoadReport {
             events_lost: tally.events_lost,
             sessions: tally.sessions.as_ref().map(|sessions| sessions.report(duration)),
             websocket: tally.websocket.as_ref().map(|websocket| websocket.report()),
+            grpc: tally.grpc.as_ref().map(|grpc| grpc.report()),
             streams: tally.streams.as_ref().map(|streams| streams.report(took)),
             calls: tally.calls,
             handshakes: tally.handshakes,
@@ -257,19 +261,31 @@ impl LoadReport {
         self.status.iter().filter(|(code, _)| !self.expected.contains(*code)).map(|(_, count)| count).sum()
     }
 
+    /// What a status is called: its number, or its name where it is one of gRPC.
+    #[must_use]
+    pub fn status_name(&self, status: u16) -> String {
+        if self.grpc.is_some() { grpc_status::name(status) } else { status.to_string() }
+    }
+
+    /// Which statuses are expected, as they are named.
+    #[must_use]
+    pub fn expected_names(&self) -> String {
+        if self.grpc.is_some() { self.expected.grpc_names() } else { self.expected.to_string() }
+    }
+
     /// What the statuses say against taking the latencies for those of the whole run.
     fn failing(&self) -> Option<String> {
         if self.successes == 0 {
             return Some("no request succeeded: there are no latencies of successes".to_owned());
         }
         let others = self.status.iter().filter(|(code, _)| !self.expected.contains(*code));
-        let others: Vec<_> = others.map(|(code, count)| format!("{code}: {count}")).collect();
+        let others: Vec<_> = others.map(|(code, count)| format!("{}: {count}", self.status_name(*code))).collect();
         let count = self.other_statuses();
         (count > 0).then(|| {
             format!(
                 "{count} of {} responses had a status other than {} ({}): the latencies are those of the others",
                 self.requests,
-                self.expected,
+                self.expected_names(),
                 others.join(", ")
             )
         })

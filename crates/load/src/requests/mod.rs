@@ -4,6 +4,7 @@ pub mod access_log;
 pub(crate) mod alias;
 pub(crate) mod base64;
 pub mod cookies;
+pub mod grpc_status;
 pub mod host;
 pub(crate) mod listed;
 mod nul_list;

@@ -20,6 +20,9 @@ pub enum StatusesError {
     /// A range's end lies before its begin.
     #[error("\"{0}\": the lower status comes first")]
     Order(String),
+    /// A part is no name of a status of gRPC.
+    #[error("\"{0}\" is no status of gRPC: write its name, such as OK or NOT_FOUND, several with commas")]
+    Grpc(String),
 }
 
 impl Default for Statuses {
@@ -40,6 +43,13 @@ impl Statuses {
 
     fn none() -> Self {
         Self(Box::new([false; STATUS_CODES]))
+    }
+
+    /// These alone, each below [`STATUS_CODES`].
+    pub(crate) fn of_codes(codes: &[u16]) -> Self {
+        let mut expected = Self::none();
+        codes.iter().for_each(|code| expected.0[usize::from(*code)] = true);
+        expected
     }
 
     /// Whether a response with this status is a success.

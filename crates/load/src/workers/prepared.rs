@@ -58,6 +58,9 @@ pub fn check_split(options: &Options, workers: usize) -> Result<(), WorkersError
     if options.websocket.is_some() {
         return wrong("ws://", "messages over WebSockets are sent by one generator; leave --workers out");
     }
+    if options.grpc.is_some() {
+        return wrong("grpc://", "calls of gRPC are made by one generator; leave --workers out");
+    }
     if options.streaming.is_some() {
         return wrong("--stream", "streamed answers are looked at by one generator; leave one of both out");
     }

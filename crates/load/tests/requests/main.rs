@@ -5,6 +5,7 @@ mod directed;
 mod ends;
 mod failures;
 mod file_sets;
+mod grpc;
 mod http2_faults;
 mod http2_frames;
 mod http2_once;
