@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/encoding/gzip"
 	testing "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
@@ -47,10 +46,6 @@ func (*server) EmptyCall(context.Context, *testing.Empty) (*testing.Empty, error
 func (*server) UnaryCall(ctx context.Context, asked *testing.SimpleRequest) (*testing.SimpleResponse, error) {
 	if wanted := asked.GetResponseStatus(); wanted.GetCode() != 0 {
 		return nil, status.Error(codes.Code(wanted.GetCode()), wanted.GetMessage())
-	}
-	if asked.GetResponseCompressed().GetValue() {
-		// It compresses although its client does not accept that, as a faulty server does.
-		check(grpc.SetSendCompressor(ctx, gzip.Name))
 	}
 	if asked.GetFillUsername() {
 		deadline, ok := ctx.Deadline()

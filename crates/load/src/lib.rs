@@ -1,4 +1,4 @@
-//! Drives a web server over HTTP/1.1, HTTP/2 or HTTP/3 and says what its user felt.
+//! Drives a web server over HTTP/1.1, HTTP/2 or HTTP/3, or one of gRPC or WebSockets, and says what its user felt.
 //!
 //! [`run`] takes [`Options`] and gives a [`LoadReport`]; a [`Control`] shows the progress and ends a run early.
 //! Arrivals of an open loop never wait for completions, and latency counts from the intended time.

@@ -67,9 +67,9 @@ Examples:
       event streams without end: each is left after 20 s, and fails if it stalls
   weir load --rate 500 -c 100 --message-size 1KB ws://localhost:8080/chat
       500 messages a second over 100 WebSockets, each answered by one
-  weir load -c 4 --streams 25 --message @hello.json grpc://HOST:50051/greet.Greeter/Hello
-      calls of gRPC, 100 at a time; the server's reflection tells the method
-  weir load --proto chat.proto --message @lines.ndjson grpcs://HOST:50051/chat.Chat/Talk
+  weir load --streams 25 --message @m.json grpc://HOST:50051/greet.Greeter/Hello
+      calls of gRPC, 250 at a time; the server's reflection tells the method
+  weir load --proto t.proto --message @m.ndjson grpcs://HOST:50051/talk.T/Talk
       both sides stream: each line goes out when the one before was answered
   weir load --json http://localhost:8080/ | jq .latency_ns.p99
       figures for a program

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use weir_load::grpc::{CallKind, GrpcError, Method, Schema};
-use weir_load::{Grpc, GrpcReport, LoadReport, Options};
+use weir_load::{Grpc, GrpcDetail, GrpcReport, LoadReport, Options};
 use weir_report::count as grouped;
 use weir_terminal::text_file;
 
@@ -130,7 +130,10 @@ fn one_line(words: &str) -> String {
 
 /// The same for programs.
 pub(super) fn as_json(told: &GrpcReport, report: &LoadReport) -> Value {
-    let detail = |detail: &weir_load::GrpcDetail| json!({ "status": report.status_name(detail.status), "words": detail.words, "count": detail.count });
+    let detail = |detail: &GrpcDetail| {
+        let status = report.status_name(detail.status);
+        json!({ "status": status, "words": detail.words, "count": detail.count })
+    };
     json!({
         "details": told.details.iter().map(detail).collect::<Vec<_>>(),
         "sent": told.sent,

@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::parser::ValueSource;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weir_load::{Io, Options, Request, Schedule, StopRule, Trust, Url};
+use weir_load::{Io, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
 use weir_terminal::units::duration;
 
 /// The options of a load, for every command that makes one.
@@ -176,12 +176,21 @@ impl LoadArgs {
 
     /// The same, whose files are where `files` says.
     pub(super) fn options_of(&self, url: Option<&str>, files: &Files) -> Result<Options, Usage> {
+        self.options_over(self.protocol.protocol()?, url, files)
+    }
+
+    /// Those of calls of gRPC, at the URL of HTTP for these.
+    pub(super) fn options_of_calls(&self, url: &str, files: &Files) -> Result<Options, Usage> {
+        self.options_over(self.protocol.of_calls(), Some(url), files)
+    }
+
+    fn options_over(&self, protocol: Protocol, url: Option<&str>, files: &Files) -> Result<Options, Usage> {
         let base = self.asked.base(url)?;
         // Where there is none, the first of the list takes this one's place.
         let mut options = Options::new(base.clone().map_or_else(|| Url::parse("http://localhost/"), Ok)?);
         options.connections = self.connections;
         options.threads = self.threads;
-        options.protocol = self.protocol.protocol()?;
+        options.protocol = protocol;
         options.pipeline = self.pipeline;
         options.queue = self.queue;
         options.keep_alive = !self.no_keepalive;

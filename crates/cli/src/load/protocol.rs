@@ -27,6 +27,11 @@ pub(super) struct Args {
 }
 
 impl Args {
+    /// Of calls of gRPC, which go over HTTP/2.
+    pub(super) fn of_calls(&self) -> Protocol {
+        Protocol::Http2 { streams: self.streams.unwrap_or(1) }
+    }
+
     /// The version, or what is wrong.
     pub(super) fn protocol(&self) -> anyhow::Result<Protocol> {
         let streams = self.streams.unwrap_or(1);

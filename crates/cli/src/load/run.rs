@@ -131,8 +131,10 @@ fn ready(args: &Args) -> Result<Ready, Usage> {
     let files = if args.workers.wanted() { Files::copied() } else { Files::Here };
     let opening = args.url.as_deref().and_then(websocket::opened_by);
     let calling = args.url.as_deref().and_then(grpc::called_by);
-    let url = opening.as_deref().or(calling.as_deref()).or(args.url.as_deref());
-    let mut options = args.load.options_of(url, &files)?;
+    let mut options = match &calling {
+        Some(url) => args.load.options_of_calls(url, &files)?,
+        None => args.load.options_of(opening.as_deref().or(args.url.as_deref()), &files)?,
+    };
     if opening.is_some() {
         args.messages.apply(&mut options)?;
     }

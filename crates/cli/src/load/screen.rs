@@ -340,7 +340,7 @@ fn table(screen: &mut String, report: &LoadReport, colours: Colours) -> std::fmt
     let streams = report.streams.iter();
     let streams = streams.flat_map(|streams| [("first event", &streams.first_event), ("between", &streams.between)]);
     let calls = report.grpc.iter();
-    let calls = calls.flat_map(|calls| [("first message", &calls.first_message), ("between", &calls.between)]);
+    let calls = calls.flat_map(|calls| [("1st message", &calls.first_message), ("between", &calls.between)]);
     for (name, histogram) in
         [("latency", &report.latency), ("uncorrected", &report.latency_uncorrected), ("first byte", &report.first_byte)]
             .into_iter()

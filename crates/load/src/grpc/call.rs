@@ -61,8 +61,8 @@ impl fmt::Display for Fault {
         match self {
             Self::Http(status) => write!(
                 formatter,
-                "an answer of HTTP with the status {status} and without a content-type of gRPC came: what listens there is \
-                 no server of gRPC, or a proxy that could not reach it"
+                "an answer of HTTP with the status {status} and without a content-type of gRPC came: what listens there \
+                 is no server of gRPC, or a proxy that could not reach it"
             ),
             Self::Compressed => formatter
                 .write_str("a compressed message came although none was accepted (grpc-accept-encoding: identity)"),

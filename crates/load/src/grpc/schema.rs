@@ -18,8 +18,8 @@ const NAMES_TOLD: usize = 20;
 pub struct Schema(DescriptorPool);
 
 impl Schema {
-    /// Compiles `.proto` files. What they import is looked for in `folders`, or beside each file where none is given; the
-    /// well-known types of Google are known.
+    /// Compiles `.proto` files. What they import is looked for in `folders`, or beside each file where none is given;
+    /// the well-known types of Google are known.
     ///
     /// # Errors
     /// [`GrpcError::Proto`] with the file and line that are wrong, [`GrpcError::Unread`].

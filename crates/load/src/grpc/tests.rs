@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use prost::Message;
 use prost_reflect::prost_types::{FileDescriptorProto, FileDescriptorSet};
 use std::fs;
-use std::path::PathBuf;
 
 const SHOP: &str = r#"syntax = "proto3";
 package shop;
@@ -114,10 +113,9 @@ fn mistakes_in_protos_are_told_with_file_line_and_remedy() {
         (file("c.proto", "syntax = \"proto3\";\nmessage X { int32 a = 1;\n  int32 b = 1; }\n"), "c.proto:"),
         (away, "--proto-path DIR"),
         (folder.path().join("none.proto"), "none.proto: cannot be read"),
-        (PathBuf::from("/"), "cannot"),
     ] {
         let told = Schema::of_protos(&[file], &[]).expect_err(words).to_string();
-        assert!(told.contains(words) || words == "cannot", "{words}: {told}");
+        assert!(told.contains(words), "{words}: {told}");
     }
     drop(parts);
 }
@@ -139,14 +137,18 @@ fn descriptor_sets_are_read_or_refused() {
 
 proptest! {
     #[test]
-    fn any_text_is_a_message_or_refused(text in "[\\[\\]{}\",:a-z0-9 .\\n]{0,30}|\\{\"(name|count|at|stock)\": ?[\\[{\"0-9.a-z-]{0,10}\\}?") {
+    fn any_text_is_a_message_or_refused(
+        text in "[\\[\\]{}\",:a-z0-9 .\\n]{0,30}|\\{\"(name|count|at|stock)\": ?[\\[{\"0-9.a-z-]{0,10}\\}?",
+    ) {
         if let Ok(messages) = read("Upload", &text) {
             prop_assert!(messages.iter().map(Vec::len).sum::<usize>() <= 16 * text.len());
         }
     }
 
     #[test]
-    fn any_text_is_a_schema_or_refused(text in "(syntax = \"proto3\";\n)?(message|enum|service|rpc|import|[{};=.a-zA-Z0-9\" \n]){0,12}") {
+    fn any_text_is_a_schema_or_refused(
+        text in "(syntax = \"proto3\";\n)?(message|enum|service|rpc|import|[{};=.a-zA-Z0-9\" \n]){0,12}",
+    ) {
         if let Err(error) = Schema::of_text("t.proto", &text) {
             prop_assert!(!error.to_string().is_empty());
         }

@@ -173,9 +173,8 @@ impl LoadReport {
     ) -> Self {
         let is_counted = matches!(options.stop, StopRule::Requests(_)) && !interrupted;
         let [duration, took] = durations(&tally, start_ns, if is_counted { tally.last_done_ns } else { end_ns });
-        let is_late = is_late(&tally);
+        let (streams_allowed, wants_tls, is_late) = (tally.streams_allowed, tally.wants_tls, is_late(&tally));
         let generator = Generator::of(&tally, health, is_late);
-        let (streams_allowed, wants_tls) = (tally.streams_allowed, tally.wants_tls);
         let mut report = Self {
             requests: tally.requests(),
             successes: tally.successes(),

@@ -210,7 +210,8 @@ fn messages_of_a_server_that_streams_are_timed() {
         peer.greet(&[]);
         while let Some(stream) = peer.asked() {
             peer.send(&frame(HEADERS, 4, stream, HEAD));
-            for piece in [&message(b"ab")[..6], &[&message(b"ab")[6..], &message(b"c")].concat(), &message(b"d")] {
+            let all = [message(b"ab"), message(b"c"), message(b"d")].concat();
+            for piece in [&all[..6], &all[6..13], &all[13..]] {
                 std::thread::sleep(Duration::from_millis(10));
                 peer.send(&frame(DATA, 0, stream, piece));
             }
