@@ -218,8 +218,11 @@ fn a_body_is_written_at_the_limit() {
     });
 }
 
+/// Streams that a client cancelled, and the codes by which it did.
+type Cancelled = Arc<Mutex<Vec<(u32, Vec<u8>)>>>;
+
 /// Notes which streams a client cancels, and answers each eighth of its requests.
-fn seldom_answering(cancelled: Arc<Mutex<Vec<(u32, Vec<u8>)>>>) -> Server {
+fn seldom_answering(cancelled: Cancelled) -> Server {
     Server::start(move |peer| {
         if !peer.greet(&[]) {
             return;
@@ -250,7 +253,7 @@ fn assert_stopped(requests: &[ClientRequest], patience_ms: f64, wanted: u64) {
 
 #[test]
 fn users_who_click_stop_cancel_their_stream_and_the_connection_lives_on() {
-    let cancelled = Arc::new(Mutex::new(Vec::new()));
+    let cancelled = Cancelled::default();
     let server = seldom_answering(Arc::clone(&cancelled));
     let mut options = over_http2(&server, 80, 4);
     options.slow.patience = Some(Think::Fixed(Duration::from_millis(60)));
@@ -412,7 +415,8 @@ proptest! {
         read in prop::option::of(100_000.0..1e7f64),
         write in prop::option::of(5_000.0..1e7f64),
         latency_ms in prop_oneof![Just(0u64), 1u64..30],
-        streams in 1u32..6,
+        streams in prop_oneof![Just(1u32), 1u32..6],
+        keep_alive: bool,
         over_quic: bool,
     ) {
         let latency = Duration::from_millis(latency_ms);
@@ -423,6 +427,7 @@ proptest! {
             None => over_http2(&http2, 12, streams),
         };
         options.slow.link = link;
+        options.keep_alive = keep_alive || streams > 1;
         let wanted_s = read.map_or(0.0, |read| bytes as f64 / read) + latency.as_secs_f64();
         let report = load(options);
         prop_assert_eq!((report.requests, report.failures(), report.stopped), (12, 0, 0), "{:?}", report.reasons);

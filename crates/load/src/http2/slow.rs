@@ -309,6 +309,8 @@ impl Engine<'_, Http2<'_>> {
         }
         match written {
             Ok(taken) => {
+                // Records that the kernel has no room for wait.
+                client.blocked = stream.is_clogged() && count < room;
                 connection.stamp_before(position + taken as u64, self.now_ns, offset);
                 connection.written(taken);
                 if taken + count > 0 { Written::Some } else { Written::Nothing }

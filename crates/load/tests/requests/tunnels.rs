@@ -17,7 +17,7 @@ use weir_wire::client::Outcome;
 const OFFERED: &[(u16, u32)] = &[(8, 1), (4, 1 << 30)];
 
 /// What came of a client: its opening, or a frame of a WebSocket.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 enum Came<'c> {
     Opening(&'c [u8]),
     Frame {
