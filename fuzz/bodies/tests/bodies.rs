@@ -77,7 +77,7 @@ bodies! {
     access_log nul_list load_gate load_events load_grpc_messages load_grpc_proto load_http3 load_websocket rate_profile flash_crowd session_list proxy_answer places pins_and_objectives web_tests
     monkeywrench_sessions http_archive web_page comparison_plan comparison_history dropin_arguments k6_texts exporter_answers
     arm_memory agent_lines arm_directives certificate_name certificate_staple certificate_validity acme_message server_http2 server_http3
-    weir_configuration adapt_policy adapt_readings planned_log plan_policy scenario sound_frames handed_on cgi_response
+    weir_configuration adapt_policy adapt_readings planned_log plan_policy scenario descriptions sound_frames handed_on cgi_response
     fastcgi_response client_address proxy_protocol upstream_response upstream_http2 cache_control isapi_variables
     scripts_fastcgi scripts_marks scripts_remote moved_session load_workers keeper_messages directory_manifest
     relayed_response cluster_message cluster_join cluster_certificate cluster_gossip cluster_names cluster_events

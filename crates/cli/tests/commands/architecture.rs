@@ -49,6 +49,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("cluster", &["keeper", "plan"]),
     ("compat", &["load", "terminal"]),
     ("scenario", &["diagnostic", "load", "measure"]),
+    ("descriptions", &["diagnostic", "load", "scenario"]),
     ("k6", &["load", "scenario", "terminal"]),
     ("advise", &["capture", "compare", "load", "measure", "report", "terminal", "trace"]),
     (
@@ -84,6 +85,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "cluster",
             "compare",
             "compat",
+            "descriptions",
             "diagnostic",
             "directory",
             "endpoint",
@@ -128,6 +130,8 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     ("advise", &["clap"]),
     ("compat", &["clap"]),
     ("scenario", &["clap", "std::net::Tcp"]),
+    // It gets texts, and the files that they name by a trait.
+    ("descriptions", &["clap", "std::fs", "std::net", "std::env", "std::process", "std::time"]),
     ("explain", &["clap"]),
     ("record", &["clap"]),
     ("terminal", &["clap"]),

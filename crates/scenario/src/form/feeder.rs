@@ -120,13 +120,38 @@ impl Feeder {
 /// Columns and rows of a file.
 pub type Rows = (Vec<String>, Vec<Box<[String]>>);
 
-/// Reads CSV.
+/// How a file of CSV is laid out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// What stands between fields.
+    pub separator: char,
+    /// The names of the columns; `None` = the first line has them.
+    pub columns: Option<Vec<String>>,
+    /// Lines at the begin that are passed over.
+    pub skip: usize,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self { separator: ',', columns: None, skip: 0 }
+    }
+}
+
+/// Reads CSV whose first line names the columns.
 ///
 /// # Errors
 /// [`FeederError`], with the row.
 pub fn csv(text: &str) -> Result<Rows, FeederError> {
+    csv_in(text, &Layout::default())
+}
+
+/// Reads CSV of this layout.
+///
+/// # Errors
+/// [`FeederError`], with the row.
+pub fn csv_in(text: &str, layout: &Layout) -> Result<Rows, FeederError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let (mut columns, mut rows) = (None::<Vec<String>>, Vec::new());
+    let (mut columns, mut rows, mut skip) = (layout.columns.clone(), Vec::new(), layout.skip);
     let (mut fields, mut field, mut quoted, mut was_quoted) = (Vec::new(), String::new(), false, false);
     let mut letters = text.chars().peekable();
     loop {
@@ -139,7 +164,7 @@ pub fn csv(text: &str) -> Result<Rows, FeederError> {
             Some('"') if quoted => quoted = false,
             Some('"') if field.is_empty() && !was_quoted => (quoted, was_quoted) = (true, true),
             Some(other) if quoted => field.push(other),
-            Some(',') => {
+            Some(letter) if letter == layout.separator => {
                 fields.push(std::mem::take(&mut field));
                 was_quoted = false;
             }
@@ -158,6 +183,7 @@ pub fn csv(text: &str) -> Result<Rows, FeederError> {
                 was_quoted = false;
                 let row = std::mem::take(&mut fields);
                 match &columns {
+                    _ if skip > 0 => skip -= 1,
                     None => columns = Some(row.iter().map(|name| name.trim().to_owned()).collect()),
                     Some(names) if names.len() != row.len() => {
                         let (has, wanted) = (row.len(), names.len());
@@ -229,6 +255,9 @@ mod tests {
         assert_eq!(csv("a,b\n1,\"2\n"), Err(FeederError::Quote { row: 1 }));
         assert_eq!(csv("a b\n1\n"), Err(FeederError::Column { name: "a b".into() }));
         assert_eq!(csv("a,b\n"), Err(FeederError::Empty));
+        let layout = Layout { separator: ';', columns: Some(vec!["x".into(), "y".into()]), skip: 1 };
+        let (columns, rows) = csv_in("name;word\n1;2,3\n", &layout).expect("a row");
+        assert_eq!((columns.len(), &*rows[0]), (2, &["1".to_owned(), "2,3".to_owned()][..]));
         let (columns, rows) = json(r#"[{"id": 1, "n": "x"}, {"n": "y", "id": 2}]"#).expect("two rows");
         assert_eq!((columns.len(), &*rows[1]), (2, &["2".to_owned(), "y".to_owned()][..]));
         assert!(matches!(json(r#"[{"id": 1}, {"x": 2}]"#), Err(FeederError::Row { row: 2, .. })));

@@ -19,7 +19,7 @@ mod timing;
 
 pub use condition::Condition;
 pub use css::Css;
-pub use feeder::{End, Feeder, FeederError, Order, Rows, csv, json};
+pub use feeder::{End, Feeder, FeederError, Layout, Order, Rows, csv, csv_in, json};
 pub use program::{Body, Json, Need, Op, Program, Scenarios, Step};
 pub use reading::{FormError, parse, read};
 pub use scope::{Scope, ScopeKind};

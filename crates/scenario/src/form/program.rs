@@ -83,6 +83,8 @@ pub struct Step {
     pub query: Vec<(String, Template)>,
     /// Headers.
     pub headers: Vec<(String, Template)>,
+    /// `NAME:PASSWORD` of basic authentication (RFC 7617).
+    pub user: Option<Template>,
     /// The body.
     pub body: Body,
     /// What is taken of the answer: a name, how, and whether it may lack.

@@ -3,7 +3,7 @@
 use crate::behaviour::Tags;
 use crate::executors::{Keeps, Planned};
 use crate::form::document::{Document, Table, Value};
-use crate::form::feeder::{self, End, Feeder, Order};
+use crate::form::feeder::{self, End, Feeder, Layout, Order};
 use crate::form::place::{Defaults, Place, text_of};
 use crate::form::program::{Program, Scenarios};
 use crate::form::scopes::Known;
@@ -155,6 +155,28 @@ impl Whole<'_, '_> {
                 values.extend(value.scalar(&name).map(|text| (name, text)));
             }
         }
+        values.extend(self.environment());
+        values
+    }
+
+    /// Values that variables of the environment have.
+    fn environment(&self) -> Values {
+        let mut values = Values::new();
+        let Some(inner) = self.table.table("env", "env") else { return values };
+        for (name, value) in inner.entries() {
+            if !is_name(&name) {
+                value.wrong(format!("{name:?} is no name of a value"), "a name has letters, digits, _, - and .");
+            }
+            self.known.define(&name);
+            let Some(variable) = value.text(&name) else { continue };
+            match std::env::var(variable) {
+                Ok(text) => drop(values.insert(name, text)),
+                Err(_) => value.wrong(
+                    format!("the environment variable {variable:?} has no text, which ${{{name}}} is to be"),
+                    format!("set it: export {variable}=..."),
+                ),
+            }
+        }
         values
     }
 
@@ -218,7 +240,11 @@ impl Whole<'_, '_> {
             Err(error) => return wrong(error.to_string(), "give a file that can be read, relative to this one"),
         };
         let is_json = Path::new(file).extension().is_some_and(|end| end.eq_ignore_ascii_case("json"));
-        let rows = if is_json { feeder::json(&text) } else { feeder::csv(&text) };
+        let layout = layout(table);
+        if is_json && layout != Layout::default() {
+            return wrong("separator, columns and skip are of CSV".to_owned(), "leave them out");
+        }
+        let rows = if is_json { feeder::json(&text) } else { feeder::csv_in(&text, &layout) };
         match rows {
             Ok(rows) => Some(rows),
             Err(error) => wrong(error.to_string(), "mend the file of data"),
@@ -263,6 +289,25 @@ impl Whole<'_, '_> {
             }
         }
     }
+}
+
+/// How a file of CSV is laid out.
+fn layout(table: &Table<'_, '_>) -> Layout {
+    let mut layout = Layout::default();
+    if let Some((text, at)) = table.text("separator") {
+        let mut letters = text.chars();
+        match (letters.next(), letters.next()) {
+            (Some(letter), None) if !['"', '\n', '\r'].contains(&letter) => layout.separator = letter,
+            _ => {
+                table.document.wrong(at, format!("separator = {text:?}"), "write one letter, such as \";\" or \"\\t\"")
+            }
+        }
+    }
+    if table.get("columns").is_some() {
+        layout.columns = Some(table.texts("columns").into_iter().map(|(name, _)| name.to_owned()).collect());
+    }
+    layout.skip = table.number("skip", 0, 1000).map_or(0, |lines| lines as usize);
+    layout
 }
 
 /// What a user keeps; nothing by default, as each iteration is another visitor.

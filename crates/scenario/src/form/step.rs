@@ -65,6 +65,9 @@ pub(crate) fn step(table: &Table<'_, '_>, place: &Place<'_>) -> Option<Step> {
             table.wrong(format!("{header:?} is no name of a header"), "a name has letters, digits and -");
         }
     }
+    if table.get("user").is_some() && headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+        table.wrong("user and a header Authorization say the same", "leave one of them out");
+    }
     let mut tags: Vec<(Arc<str>, Arc<str>)> = vec![("name".into(), Arc::clone(&name))];
     let mut scopes = vec![0, place.known.scope(ScopeKind::Step, &name)];
     if !place.group.is_empty() {
@@ -90,6 +93,7 @@ pub(crate) fn step(table: &Table<'_, '_>, place: &Place<'_>) -> Option<Step> {
         url: template(url, url_text, place),
         query: templates(table, "query", place),
         headers,
+        user: table.get("user").and_then(|value| Some(template(value, value.text("user")?, place))),
         body,
         takes: takes(table, place),
         checks: checks(table, "check").into_iter().map(|check| (told(&name, &check), check)).collect(),

@@ -116,7 +116,7 @@ fn what(table: &Table<'_, '_>, place: &Place<'_>, program: &mut Program) {
             None => table.document.wrong(
                 at,
                 format!("think = {text:?} is no time to think"),
-                "write \"2s\", \"1s..3s\", \"exp 2s\", \"lognormal 2s 0.5\" or \"pareto 1s 1.5\"",
+                "write \"2s\", \"1s..3s\", \"exp 2s\", \"normal 2s 500ms\", \"lognormal 2s 0.5\" or \"pareto 1s 1.5\"",
             ),
         }
     }

@@ -7,7 +7,7 @@ use crate::form::{Body, Feeder, Need, Op, Program, Scenarios, Step, Values};
 use crate::metrics::{Builtin, Shared};
 use crate::play::tallies::Tallies;
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_load::Url;
+use weir_load::{Request, Url};
 
 /// Instructions without a request or a time to think between them.
 const OPS_AT_ONCE: u32 = 1_000_000;
@@ -182,6 +182,11 @@ impl Player {
         }
         let url = self.url(&address).map_err(|words| failure(step, &words))?;
         let mut headers: Vec<_> = step.headers.iter().map(|(name, value)| (name.clone(), value.fill(values))).collect();
+        if let Some(user) = &step.user {
+            let given = user.fill(values);
+            let (name, password) = given.split_once(':').unwrap_or((&given, ""));
+            headers.push(Request::basic(name, password).map_err(|error| failure(step, &error.to_string()))?);
+        }
         let (body, kind) = body(&step.body, values);
         if let Some(kind) = kind
             && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
@@ -204,7 +209,8 @@ impl Player {
 
     /// An address as it stands, or behind the base.
     fn url(&self, address: &str) -> Result<Url, String> {
-        if address.contains("://") {
+        // A path or a query may hold an address, too.
+        if address.split_once("://").is_some_and(|(scheme, _)| !scheme.contains(['/', '?', '#'])) {
             return Url::parse(address).map_err(|error| error.to_string());
         }
         let base = self.common.base.as_ref();

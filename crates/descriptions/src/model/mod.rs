@@ -1,0 +1,13 @@
+//! A scenario before it is written: users, steps, and texts with places for values.
+
+mod address;
+mod multipart;
+mod plan;
+mod text;
+mod toml;
+
+pub(crate) use address::{Address, encoded};
+pub(crate) use multipart::{Field, multipart, urlencoded};
+pub(crate) use plan::{Ask, Body, Choice, Data, Does, Group, Plan, Step, Take};
+pub(crate) use text::{Part, Text, name_of};
+pub(crate) use toml::written;
