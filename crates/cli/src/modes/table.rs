@@ -265,7 +265,7 @@ const OF_LOAD: [Mode; 10] = [
     Mode {
         example: "load --workers local:2 http://h/",
         is_on: |matches| given(matches, "workers"),
-        idle: &[&["run", "cpu", "source", "unix"], STREAM, MESSAGES, CROWD],
+        idle: &[&["cpu", "source", "unix"], STREAM, MESSAGES, CROWD],
         words: "it is of one generator on one host, and workers (--workers) share what can be split; leave it out",
     },
     Mode { example: "load http://h/", is_on: is_no_websocket, idle: &[MESSAGES], words: NO_WEBSOCKET_WORDS },
