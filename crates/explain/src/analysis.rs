@@ -8,6 +8,7 @@ use crate::lanes;
 use crate::moves::MoveFold;
 use crate::nothing;
 use crate::participants::Participants;
+use crate::percentiles;
 use crate::phases::{self, WorkFolds};
 use crate::proc_side;
 use crate::server_side::ServerSide;
@@ -107,6 +108,8 @@ pub fn with_spans(directory: &Path, subject: String, grouping: Grouping, view: &
     }
     if view.is_server_side(&reader) {
         from_sockets::apply(&mut explanation, &statistics, &reading.watched);
+    } else if reader.rung().is_some() {
+        explanation.percentiles = percentiles::shares(&reading.folds.all);
     }
     if statistics.requests == 0 {
         let why = nothing::why(&statistics, reader.rung().unwrap_or("client only"));
@@ -466,6 +469,7 @@ impl Folds {
             median_parts_ns: median.parts_ns,
             slow_parts_ns: slow.parts_ns,
             median_response_ns: median.response_ns,
+            percentiles: Vec::new(),
             slow_response_ns: slow.response_ns,
             run_parts_ns: BTreeMap::new(),
             not_observed_why: BTreeMap::new(),

@@ -18,6 +18,7 @@ mod model;
 pub mod moves;
 mod nothing;
 mod participants;
+mod percentiles;
 mod phases;
 mod proc_side;
 mod questions;

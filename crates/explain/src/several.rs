@@ -2,9 +2,8 @@
 
 use anyhow::Context;
 use std::path::{Path, PathBuf};
+use weir_trace::{holds_several, list_of};
 
-/// Names a directory of each host, a line each.
-const FILE: &str = "hosts";
 /// No list is longer, bytes.
 const MOST_BYTES: u64 = 1 << 16;
 
@@ -13,7 +12,7 @@ const MOST_BYTES: u64 = 1 << 16;
 /// # Errors
 /// The file cannot be written.
 pub fn note_hosts(directory: &Path, names: &[&str]) -> anyhow::Result<()> {
-    let path = directory.join(FILE);
+    let path = list_of(directory);
     std::fs::write(&path, names.iter().map(|name| format!("{name}\n")).collect::<String>())
         .with_context(|| format!("cannot write {}", path.display()))
 }
@@ -25,8 +24,8 @@ pub fn note_hosts(directory: &Path, names: &[&str]) -> anyhow::Result<()> {
 pub fn runs_of(named: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut runs = Vec::new();
     for directory in named {
-        let path = directory.join(FILE);
-        if !path.is_file() || directory.join("manifest.jsonl").exists() {
+        let path = list_of(directory);
+        if !holds_several(directory) {
             runs.push(directory.clone());
             continue;
         }
@@ -75,7 +74,7 @@ mod tests {
         #[test]
         fn no_list_leads_elsewhere(text in "[a-z./\\n]{0,40}") {
             let folder = tempfile::tempdir().expect("a temporary directory");
-            std::fs::write(folder.path().join(FILE), &text).expect("written");
+            std::fs::write(list_of(folder.path()), &text).expect("written");
             for run in runs_of(&[folder.path().to_owned()]).unwrap_or_default() {
                 prop_assert_eq!(run.parent(), Some(folder.path()));
             }

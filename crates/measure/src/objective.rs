@@ -129,8 +129,14 @@ impl Judged {
     /// Whether the objective is met. Without any request it is neither met nor missed: `None`.
     #[must_use]
     pub fn is_met(self, objective: Objective) -> Option<bool> {
+        self.is_within(objective.allowed())
+    }
+
+    /// Whether at most this share, 0 to 1, of the requests is bad. Without any request it is not known: `None`.
+    #[must_use]
+    pub fn is_within(self, allowed: f64) -> Option<bool> {
         // A share given as a decimal is not exact in binary: a billionth is forgiven.
-        (self.requests > 0).then(|| self.bad_share() <= objective.allowed() + 1e-9)
+        (self.requests > 0).then(|| self.bad_share() <= allowed + 1e-9)
     }
 }
 

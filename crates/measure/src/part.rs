@@ -39,7 +39,40 @@ pub enum Part {
     Unattributed,
 }
 
+/// Whose a part of a response is: of the three that a load goes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The load generator's.
+    Generator,
+    /// Of the way between the generator and the server, the connection's making among it.
+    Network,
+    /// The server's, with all that it waited for: from the arrival of the request to the last send of the response.
+    Server,
+    /// Not known.
+    Unknown,
+}
+
 impl Part {
+    /// Whose it is.
+    #[must_use]
+    pub fn side(self) -> Side {
+        match self {
+            Self::Generator | Self::ClientWakeup => Side::Generator,
+            Self::Connect | Self::RequestTransit | Self::ResponseTransit => Side::Network,
+            Self::AcceptQueue
+            | Self::WorkerQueue
+            | Self::Run
+            | Self::WaitCpu
+            | Self::WaitDisk
+            | Self::WaitLock
+            | Self::WaitProcess
+            | Self::WaitNetwork
+            | Self::WaitTimer
+            | Self::Stopped => Side::Server,
+            Self::Unattributed => Side::Unknown,
+        }
+    }
+
     /// How many there are.
     pub const COUNT: usize = 16;
 

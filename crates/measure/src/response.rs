@@ -178,6 +178,16 @@ impl ResponseFold {
         self.between(0.45, 0.55)
     }
 
+    /// Mean parts of the responses around a quantile of 0 to below 1: on either side so many as a tenth of those that are
+    /// slower. `None` where fewer than one is slower, so that the quantile says nothing.
+    #[must_use]
+    pub fn around(&self, quantile: f64) -> Option<Profile> {
+        let slower = 1.0 - quantile;
+        // The difference of two numbers that have no end in base 2 is as little below as it is above.
+        (self.count() as f64 * slower >= 1.0 - 1e-9)
+            .then(|| self.between(quantile - slower / 10.0, quantile + slower / 10.0))
+    }
+
     /// Mean parts of the responses between two quantiles of the response time.
     ///
     /// A bucket at the edge counts with the share that lies within, as if its responses were alike.
@@ -233,6 +243,25 @@ mod tests {
         assert!((slow.details_ns[&(Part::WaitLock, 7)] - 49_000.0).abs() < 1e-6);
         assert!(fold.rest(0.01).parts_ns[Part::WaitLock as usize].abs() < 1e-9);
         assert!((fold.median().response_ns - 1000.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn around_a_quantile_are_its_neighbours() {
+        let mut fold = ResponseFold::new();
+        for number in 1..=1000u64 {
+            let wait = if number > 950 { number * 500 } else { 0 };
+            fold.push(number * 1000, &[piece(Part::Run, 0, number * 1000 - wait), piece(Part::WaitLock, 7, wait)]);
+        }
+        let shares = |quantile: f64| {
+            let around = fold.around(quantile)?;
+            Some((around.response_ns, around.parts_ns[Part::WaitLock as usize] / around.response_ns))
+        };
+        let (p50_ns, p50) = shares(0.5).expect("half are slower");
+        assert!((p50_ns / 500_000.0 - 1.0).abs() < 0.04 && p50.abs() < 1e-9, "{p50_ns}, {p50}");
+        let (p99_ns, p99) = shares(0.99).expect("ten are slower");
+        assert!((p99_ns / 990_000.0 - 1.0).abs() < 0.04 && (p99 - 0.5).abs() < 1e-6, "{p99_ns}, {p99}");
+        assert!(shares(0.999).is_some() && shares(0.9995).is_none());
+        assert!(ResponseFold::new().around(0.5).is_none());
     }
 
     #[test]

@@ -40,9 +40,6 @@ pub fn found(requests: &[Request], cpus: u32) -> Vec<f64> {
     found.collect()
 }
 
-/// The share of the responses from which on waits for other programs' CPUs make the states of the server.
-const OF_OTHERS: f64 = 0.05;
-
 /// Of which requests one is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Drawn {
@@ -79,8 +76,7 @@ impl Alike {
             }
             classes[class].1 = at + 1;
         }
-        let responses_ns: f64 = trace.requests.iter().map(|request| request.response_ns).sum();
-        let is_kept = trace.others_ns() * trace.requests.len() as f64 > OF_OTHERS * responses_ns;
+        let is_kept = trace.others_matter(trace.others_ns());
         Self { of: if is_kept { Drawn::OfAll } else { Drawn::OfAState }, sorted, classes }
     }
 

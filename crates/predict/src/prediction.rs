@@ -22,9 +22,6 @@ const DIFFERS: [f64; 5] = [0.02, 0.06, 0.06, 0.10, 0.15];
 /// The model may differ so much from what it was made of, as a share of the mean response.
 const REPEATS_WITHIN: f64 = 0.35;
 
-/// The share of responses from which on waits for other programs are worth a remark.
-const OF_OTHERS: f64 = 0.05;
-
 /// A figure and between what it lies by 19 of 20.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Interval {
@@ -163,12 +160,18 @@ fn remarks(trace: &Trace, changed: &Trace, demand: &Demand) -> Vec<String> {
             demand.client_ns / 1e3
         ));
     }
-    let responses_ns: f64 = trace.requests.iter().map(|request| request.response_ns).sum();
-    if demand.others_ns * trace.requests.len() as f64 > OF_OTHERS * responses_ns {
+    if trace.others_matter(demand.others_ns) {
         remarks.push(format!(
             "requests waited for CPUs that other programs had, {:.0} us of each; the prediction has them wait as long, and \
              that these programs leave what the server asks for",
             demand.others_ns / 1e3
+        ));
+    }
+    if trace.untold_disk_requests > 0 {
+        remarks.push(format!(
+            "{} requests of disks came after the first {} of each: what they waited in a disk's queue stays as long as it \
+             was; record for a shorter time",
+            trace.untold_disk_requests, Trace::DISK_REQUESTS_MAX
         ));
     }
     for (pool, before) in changed.pools.iter().zip(&trace.pools) {

@@ -124,9 +124,24 @@ pub struct Trace {
     pub client_threads: u32,
     /// Requests that failed or were not joined.
     pub left_out: u64,
+    /// Requests of disks of which only the whole time is known, as more had come before than are kept.
+    pub untold_disk_requests: u64,
 }
 
+/// Waits for other programs matter from this share of the responses on: a server whose requests lose less to them is no
+/// other server without them, as far as the runs of `studies/predict` repeat.
+const OF_OTHERS: f64 = 0.05;
+
 impl Trace {
+    /// Requests of each disk whose queue is told; those that come later are counted.
+    pub const DISK_REQUESTS_MAX: usize = 1 << 18;
+
+    /// Whether waits of so many nanoseconds of each request, for CPUs that other programs had, matter beside the responses.
+    pub(crate) fn others_matter(&self, others_ns: f64) -> bool {
+        let responses_ns: f64 = self.requests.iter().map(|request| request.response_ns).sum();
+        others_ns * self.requests.len() as f64 > OF_OTHERS * responses_ns
+    }
+
     /// The number of a stack of pools; 0, the empty one, when there are too many.
     pub fn stack(&mut self, pools: &[u16]) -> u16 {
         number_of(&mut self.stacks, pools, |known, pools| known.as_slice() == pools, <[u16]>::to_vec)

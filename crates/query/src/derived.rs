@@ -2,7 +2,7 @@
 
 use crate::decisions::Decisions;
 use crate::error::QueryError;
-use crate::hosts::{Hosts, SEVERAL};
+use crate::hosts::Hosts;
 use crate::objects::Objects;
 use crate::progress::{Progress, Watch};
 use crate::requests::Requests;
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use weir_objects::Table;
 use weir_tiles::Places;
 use weir_timeline::{Bounds, Joiner};
-use weir_trace::{Damage, RunReader, Sourced};
+use weir_trace::{Damage, RunReader, Sourced, holds_several};
 
 /// Names of the rungs on which a request's data may arrive untold, as the collector notes them in a run.
 pub const MISSING_ARRIVALS: [&str; 2] = ["system calls", "user probes"];
@@ -145,7 +145,7 @@ pub(crate) struct Recording {
 impl Recording {
     /// Opens a run.
     pub(crate) fn open(run: &Path, rules: Table) -> Result<(Self, Places), QueryError> {
-        if run.join(SEVERAL).is_file() && !run.join("manifest.jsonl").exists() {
+        if holds_several(run) {
             return Err(QueryError::Several(run.to_owned()));
         }
         let reader = RunReader::open(run)?;

@@ -8,9 +8,6 @@ use weir_trace::{Entry, JoinedHosts, RunReader, Source, Sourced};
 use weir_wire::client::host_of_client_lane;
 use weir_wire::task::{host_of_lane, host_of_task};
 
-/// The file of a directory that holds the runs of several hosts.
-pub(crate) const SEVERAL: &str = "hosts";
-
 /// The hosts of a recording: one, unless several were joined.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {

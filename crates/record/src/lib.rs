@@ -19,7 +19,7 @@ mod under_load;
 mod user_probes;
 
 pub use kernel::DISK_MIB;
-pub use load::into_run;
+pub use load::{ClientEvents, UnwrittenError, Written, into_run};
 pub use once::{Recorded, until_end, while_clients_come};
 pub use setup::Setup;
 pub use sources::Sources;

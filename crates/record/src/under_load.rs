@@ -62,7 +62,9 @@ pub fn under_load(
     let recorded = observed.map(|(recorder, _)| recorder.finish(notes)).transpose();
     let told = transactions.map(ArmRecording::finish).transpose();
     // The load's error is the one to tell: a server that refused is why there is nothing to record.
-    loaded?;
+    if let Some(error) = loaded?.unwritten {
+        return Err(error.into());
+    }
     recorded?;
     told?;
     Ok(())

@@ -82,6 +82,10 @@ pub struct Explanation {
     pub median_response_ns: f64,
     /// Mean time of the slowest 1 %.
     pub slow_response_ns: f64,
+    /// Whose time the responses around each percentile were; absent where no client has told its requests, or nothing of
+    /// the server was recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub percentiles: Vec<PercentileShares>,
     /// How `run` divides, as far as it was observed: `run_interrupt`, `run_user`, `run_kernel`, nanoseconds of each
     /// response; they are in `run`, not beside it.
     pub run_parts_ns: BTreeMap<String, f64>,
@@ -129,6 +133,23 @@ pub struct Explanation {
     pub examples: Vec<Example>,
     /// What a reader should know before trusting the figures.
     pub warnings: Vec<String>,
+}
+
+/// Whose time the responses around a percentile were. The shares are of 0 to 1 and add up to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PercentileShares {
+    /// 50, 90, 99 or 99.9.
+    pub percentile: f64,
+    /// Mean time of these responses, nanoseconds.
+    pub response_ns: f64,
+    /// The share of the load generators: `generator` and `client_wakeup`.
+    pub generator: f64,
+    /// The share of the way between them: `connect`, `request_transit` and `response_transit`.
+    pub network: f64,
+    /// The share of the server, with all that it waited for.
+    pub server: f64,
+    /// What the recording cannot tell.
+    pub unattributed: f64,
 }
 
 /// Where requests were, with all that they waited for there: means over the joined responses, nanoseconds. They add up

@@ -21,6 +21,7 @@
 //! assert_eq!(nanoseconds(1_234_567.0), "1.23 ms");
 //! ```
 
+mod clocks;
 mod compared;
 mod culprit;
 mod explanation;
@@ -35,8 +36,8 @@ mod units;
 pub use compared::{Compared, ComparedCase, ComparedPoint, ComparedResult, ComparedSeries, ComparedSubject};
 pub use explanation::{
     Asked, Cause, Course, CourseSlice, CpuSpell, Decided, Example, ExampleStep, Explanation, HeldBy, HolderSpell,
-    Holding, HostRun, LongLived, MessageFigures, Moved, Moves, ObjectiveResult, Observer, Phase, ProcessShare, Query,
-    Ratio, ServerCpu, SlowCause, SourceCost, Stack, Stages, Transaction, WaitingEdge, Wakeups,
+    Holding, HostRun, LongLived, MessageFigures, Moved, Moves, ObjectiveResult, Observer, PercentileShares, Phase,
+    ProcessShare, Query, Ratio, ServerCpu, SlowCause, SourceCost, Stack, Stages, Transaction, WaitingEdge, Wakeups,
 };
 pub use html::{colour, compared_html, html, load_html, planned_html};
 pub use loaded::{Loaded, LoadedPoint, LoadedRate};

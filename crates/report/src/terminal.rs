@@ -6,6 +6,7 @@ mod footer;
 mod hosts;
 mod ink;
 mod moves;
+mod percentiles;
 mod table;
 mod text;
 mod work;
@@ -45,6 +46,7 @@ pub fn terminal(explanation: &Explanation, style: Style) -> String {
         screen.heading("Where the time goes");
         bars.write(&mut screen, explanation);
         table::write(&mut screen, explanation, &bars.rows);
+        percentiles::write(&mut screen, explanation);
         causes(&mut screen, explanation);
         work::write(&mut screen, explanation);
         moves::write(&mut screen, explanation);

@@ -4,7 +4,8 @@
 //! thread has woken another one where it had waited itself: who hands work on never waits where its worker does.
 //! A thread that waits with a time-out looks again when that is over, and may then get the lock without any wake-up,
 //! as those do that want an interpreter's. That others come to wait for the word, and that it wakes one of them there
-//! before it waits there again, shows that it has got it. Any other time-out is a sleep.
+//! before it waits there again, shows that it has got it, unless it sleeps at another word meanwhile. Any other time-out
+//! is a sleep.
 
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -103,22 +104,22 @@ impl LockWords {
         }
     }
 
-    /// Whether a thread got a lock when the time of its wait for the word was over: then others come to wait for it,
-    /// and the thread wakes one of them there before it waits for it again.
-    pub(crate) fn was_got(&self, word: Word, pid: u32, at_ns: u64) -> bool {
-        let Some(all) = self.words.get(&word) else { return false };
+    /// When a thread gave a lock back that it got as the time of its wait for the word was over: others come to wait for
+    /// it, and the thread wakes one of them there before it waits for it again. `None` where it got none.
+    pub(crate) fn given_back_ns(&self, word: Word, pid: u32, at_ns: u64) -> Option<u64> {
+        let all = self.words.get(&word)?;
         let first = all.partition_point(|told| told.at_ns < at_ns);
         let own_end = |told: &&Told| told.pid == pid && told.turn == Turn::TimedOut;
         let mut came: Vec<u32> = Vec::new();
         for told in all.range(first..).skip_while(own_end).take(MOST_LOOKED) {
             match told.turn {
-                _ if told.pid == pid => return false,
-                Turn::WokenBy(waker) if waker == pid && came.contains(&told.pid) => return true,
+                _ if told.pid == pid => return None,
+                Turn::WokenBy(waker) if waker == pid && came.contains(&told.pid) => return Some(told.at_ns),
                 Turn::Waits => came.push(told.pid),
                 _ => {}
             }
         }
-        false
+        None
     }
 
     /// Who had a lock when the time of a thread's wait for it was over; `None` where that is not sure.

@@ -836,7 +836,20 @@ impl Tasks {
         if let Some(gave_way) = self.gave_way(pid, place, at_ns) {
             return Some(Some(gave_way));
         }
-        self.locks.was_got(word, pid, at_ns).then(|| self.locks.holder(word, pid, at_ns))
+        let given_back_ns = self.locks.given_back_ns(word, pid, at_ns)?;
+        (!self.sleeps_elsewhere(pid, place, (at_ns, given_back_ns))).then(|| self.locks.holder(word, pid, at_ns))
+    }
+
+    /// Whether a task ran out of time at another futex within a window. One that has a lock does not: where each wait has a
+    /// word of its own, as those for Python's conditions have, the allocator gave this one to others meanwhile.
+    fn sleeps_elsewhere(&self, pid: u32, place: Place, (from_ns, to_ns): (u64, u64)) -> bool {
+        self.spells_back(pid, from_ns, to_ns).any(|spell| match spell.state {
+            State::Blocked { syscall, argument, .. } if spell.woken_in == WokenIn::Interrupt => {
+                let other = Place { syscall, argument };
+                other.is_futex() && !other.is_same(place)
+            }
+            _ => false,
+        })
     }
 
     /// Who had a lock that a task got when the time of its wait for it was over, and gave way to it: one that waits for this

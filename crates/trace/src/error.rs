@@ -81,3 +81,28 @@ pub enum WriteError {
     #[error("{0}: is not empty and not a run directory; name a new one")]
     NotEmpty(PathBuf),
 }
+
+/// Why a run could not be put into another.
+#[derive(Debug, Error)]
+pub enum TakeInError {
+    /// The other run cannot be read.
+    #[error(transparent)]
+    Open(#[from] OpenRunError),
+    /// A segment of the same name is in this run: both were written by processes of one number.
+    #[error("{path}: is there already, of another process with the same number; name a new directory")]
+    Taken {
+        /// The segment's place.
+        path: PathBuf,
+    },
+    /// A segment cannot be moved.
+    #[error("{path}: cannot be moved there: {source}")]
+    Move {
+        /// The segment's place.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// This run cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}

@@ -13,7 +13,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const MANIFEST: &str = "manifest.jsonl";
+pub(crate) const MANIFEST: &str = "manifest.jsonl";
 const SEGMENTS: &str = "segments";
 const SUMMARY: &str = "run.toml";
 /// Times that `run.toml` is written anew because another process has noted something meanwhile.
@@ -147,7 +147,7 @@ impl Run {
     }
 
     /// Writes `run.toml` from the manifest: for people to read, never read by us.
-    fn summarise(&self) -> Result<(), WriteError> {
+    pub(crate) fn summarise(&self) -> Result<(), WriteError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let path = self.directory.join(SUMMARY);
         let io = |source| WriteError::Io { path: path.clone(), source };

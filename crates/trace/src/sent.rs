@@ -98,8 +98,9 @@ impl Frame {
     }
 }
 
-/// A path that leads nowhere but below the directory that it is joined to.
-fn below(text: &str) -> Option<PathBuf> {
+/// A path that leads nowhere but below the directory that it is joined to; `None` for any other text.
+#[must_use]
+pub fn below(text: &str) -> Option<PathBuf> {
     let is_name = |name: &str| {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         !name.is_empty() && !name.starts_with('.') && name.bytes().all(is_plain)

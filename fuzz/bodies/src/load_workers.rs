@@ -19,7 +19,7 @@ pub fn load_workers(input: &[u8]) {
     let from_worker = messages::<FromWorker>(input);
     let control = Control::default();
     let names = vec!["one".to_owned()];
-    let asked = Asked { names, version: "1".to_owned(), words: Vec::new(), files: Vec::new() };
+    let asked = Asked { names, version: "1".to_owned(), words: Vec::new(), files: Vec::new(), is_recorded: true };
     let options = || Options::new(Url::parse("http://localhost/").expect("a URL"));
     let mut orchestrator = Orchestrator::new(asked, &options(), 0);
     // A worker that is greeted, measured and ready: what follows is what the input says.
@@ -32,6 +32,7 @@ pub fn load_workers(input: &[u8]) {
     for message in from_worker {
         orchestrator.take(0, message, 30, &control);
         while orchestrator.next_message().is_some() {}
+        while orchestrator.next_record().is_some() {}
     }
     orchestrator.gone(0, "its connection ended".to_owned(), 40, &control);
     assert_eq!(orchestrator.phase(), Phase::Over);

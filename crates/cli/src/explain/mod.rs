@@ -8,7 +8,9 @@ pub(crate) mod spans;
 
 pub(crate) use args::Args;
 
+use crate::load::write_whole;
 use anyhow::Context;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_explain::spans::Beside;
@@ -34,9 +36,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Explained::Not(code) => return Ok(code),
     };
     let WithSpans { explanation, sample, beside } = *explanation;
-    show(&explanation, beside.as_ref(), args.html.as_deref(), &directory, args.json)?;
-    if let (Some(to), Some(sample)) = (&args.otlp, &sample) {
-        spans::hand_on(to, &explanation, sample)?;
+    let shown = show(&explanation, beside.as_ref(), args.html.as_deref(), &directory, args.json);
+    // Each whether or not the others could be written.
+    let folded = args.folded.as_deref().map_or(Ok(()), |path| fold(&explanation, path));
+    let handed_on = match (&args.otlp, &sample) {
+        (Some(to), Some(sample)) => spans::hand_on(to, &explanation, sample),
+        _ => Ok(()),
+    };
+    let mut failed = [shown, folded, handed_on].into_iter().filter_map(Result::err);
+    if let Some(error) = failed.next() {
+        failed.for_each(|other| eprintln!("weir explain: {}", weir_terminal::output::causes(&other)));
+        return Err(error);
     }
     let missed = explanation.objectives.iter().any(|objective| objective.met == Some(false));
     Ok(match explanation.requests {
@@ -126,8 +136,8 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
         beside,
     };
     let explanation = weir_explain::with_spans(&directory, subject, Grouping::new(args.group.clone()), &view)?;
-    if let Some(path) = &args.folded {
-        fold(&explanation.explanation, path)?;
+    if args.folded.is_some() {
+        check_stacks(&explanation.explanation)?;
     }
     Ok(Explained::Run(directory, Box::new(explanation)))
 }
@@ -137,16 +147,26 @@ fn subject(runs: &[PathBuf]) -> String {
     runs.iter().map(|run| run.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Writes the sampled stacks for other tools.
-fn fold(explanation: &Explanation, path: &Path) -> anyhow::Result<()> {
+/// Refuses a run without what other tools are to have.
+fn check_stacks(explanation: &Explanation) -> anyhow::Result<()> {
     if explanation.stacks.is_empty() {
         anyhow::bail!(
             "{} holds no stacks; `--stacks` of weir record or weir explain --load samples them",
             explanation.run
         );
     }
-    std::fs::write(path, weir_explain::folded(&explanation.stacks))
-        .with_context(|| format!("cannot write {}", path.display()))
+    Ok(())
+}
+
+/// Writes the sampled stacks for other tools.
+fn fold(explanation: &Explanation, path: &Path) -> anyhow::Result<()> {
+    write_whole(path, &weir_explain::folded(&explanation.stacks))
+        .with_context(|| format!("--folded: cannot write {}", path.display()))
+}
+
+/// Whether what cannot be written may only be read, rather than that there is no room.
+fn is_read_only(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
 }
 
 /// Prints the report and writes the HTML, beside the run where no option says otherwise.
@@ -171,11 +191,11 @@ fn show(
         }
     }
     let path = html.map_or_else(|| run.join("report.html"), Path::to_owned);
-    match std::fs::write(&path, weir_report::html(explanation)) {
+    match write_whole(&path, &weir_report::html(explanation)) {
         Ok(()) if json => {}
         Ok(()) => weir_terminal::output::print(&format!("report: {}\n", path.display()))?,
         // A run of another user may be readable only: the report is printed all the same.
-        Err(error) if html.is_none() => {
+        Err(error) if html.is_none() && is_read_only(&error) => {
             eprintln!(
                 "weir explain: no HTML: {} cannot be written ({error}); --html FILE puts it elsewhere",
                 path.display()

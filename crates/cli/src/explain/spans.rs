@@ -1,6 +1,8 @@
 //! Requests as spans for other tools, and spans of other tools beside ours.
 
+use crate::load::write_whole;
 use anyhow::Context;
+use std::path::Path;
 use std::time::Duration;
 use weir_explain::spans::{Beside, Sample, otlp};
 use weir_load::Url;
@@ -27,7 +29,7 @@ pub(super) fn hand_on(to: &str, explanation: &Explanation, sample: &Sample) -> a
     }
     if !to.starts_with("http://") && !to.starts_with("https://") {
         let body = format!("{}\n", otlp(explanation, sample));
-        std::fs::write(to, body).with_context(|| format!("cannot write {to}"))?;
+        write_whole(Path::new(to), &body).with_context(|| format!("--otlp: cannot write {to}"))?;
         eprintln!("weir explain: {to}: {words}");
         return Ok(());
     }

@@ -5,11 +5,10 @@ use super::found::{Answer, Found, Times};
 use super::judge::{self, JudgeArgs};
 use super::live::{Watch, watched};
 use super::load_args::LoadArgs;
-use super::outputs::OutputArgs;
+use super::outputs::{OutputArgs, written};
 use super::screen::Colours;
 use super::slo::objective_text;
 use super::usage::Usage;
-use super::whole_file::write_whole;
 use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -174,12 +173,12 @@ pub(super) fn run(
     }
     let stop = Stop::on_signals()?;
     let found = search(args, judge, load, url, &first, objective, times, &stop, quiet)?;
-    outputs.write_curve(&found)?;
     if json {
         weir_terminal::output::print(&format!("{:#}\n", words::json(&found)))?;
     } else {
         weir_terminal::output::print(&words::text(&found, Colours::of_stdout()))?;
     }
+    outputs.write_curve(&found)?;
     Ok(match found.answer() {
         Answer::Found { .. } | Answer::AtLeast(_) | Answer::Above(_) => ExitCode::SUCCESS,
         Answer::Below(_) | Answer::Unknown => ExitCode::FAILURE,
@@ -397,13 +396,12 @@ fn found(
 impl OutputArgs {
     /// Writes the curve of a search to the files that are wanted.
     fn write_curve(&self, found: &Found) -> anyhow::Result<()> {
-        if let Some(file) = self.csv() {
-            write_whole(file, &words::csv(found)).with_context(|| format!("--csv: cannot write {}", file.display()))?;
+        let csv = written("--csv", self.csv(), || Ok(words::csv(found)));
+        // Each whether or not the other could be written.
+        let html = written("--html", self.html(), || Ok(weir_report::load_html(&words::page(found))));
+        if let (Err(first), Err(_)) = (&csv, &html) {
+            eprintln!("weir load: {}", weir_terminal::output::causes(first));
         }
-        if let Some(file) = self.html() {
-            write_whole(file, &weir_report::load_html(&words::page(found)))
-                .with_context(|| format!("--html: cannot write {}", file.display()))?;
-        }
-        Ok(())
+        html.and(csv)
     }
 }

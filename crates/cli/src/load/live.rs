@@ -49,12 +49,12 @@ pub(crate) fn watched(options: Options, stop: &Stop, watch: &Watch) -> Result<Lo
 }
 
 /// The same of a load that `load` makes, and that ends as `planned`.
-pub(super) fn watching<E: From<LoadError> + Send>(
+pub(super) fn watching<T: Send, E: From<LoadError> + Send>(
     planned: StopRule,
     stop: &Stop,
     watch: &Watch,
-    load: impl FnOnce(&Control) -> Result<LoadReport, E> + Send,
-) -> Result<LoadReport, E> {
+    load: impl FnOnce(&Control) -> Result<T, E> + Send,
+) -> Result<T, E> {
     let control = Control::default();
     let terminal = !watch.quiet && std::io::stderr().is_terminal();
     std::thread::scope(|scope| {

@@ -119,6 +119,12 @@ const OF_LOADING: [&str; 21] = [
     "ca",
 ];
 
+/// The names of all options that say how to load: of the fields of [`LoadArgs`] and of its parts.
+pub(super) fn loading_options() -> impl Iterator<Item = &'static str> {
+    let names = OF_LOADING.into_iter().chain(asked::OF_ASKING).chain(OF_REACHING);
+    names.chain(workload::OF_WORKLOAD).chain(OF_SLOW).chain(OF_STREAMING)
+}
+
 impl clap::FromArgMatches for Given {
     fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
         let was_given = |name: &&str| matches.value_source(name) == Some(ValueSource::CommandLine);
@@ -127,9 +133,7 @@ impl clap::FromArgMatches for Given {
             "http1_0" => "--http1.0".to_owned(),
             name => format!("--{}", name.replace('_', "-")),
         };
-        let names = OF_LOADING.into_iter().chain(asked::OF_ASKING).chain(OF_REACHING);
-        let names = names.chain(workload::OF_WORKLOAD).chain(OF_SLOW).chain(OF_STREAMING);
-        Ok(Self(names.filter(was_given).map(option).collect()))
+        Ok(Self(loading_options().filter(was_given).map(option).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {

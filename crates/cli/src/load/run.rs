@@ -11,7 +11,7 @@ use super::prometheus::Exporter;
 use super::stream::Stream;
 use super::usage::Usage;
 use super::whole_file::write_whole;
-use super::workers::{Conducted, conduct};
+use super::workers::{ByWorkers, Conducted, conduct};
 use super::{beside, fileset, find_max, grpc, json, screen, websocket};
 use anyhow::{Context, anyhow};
 use std::process::ExitCode;
@@ -58,25 +58,41 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals()?;
     let title = format!("{}  {}", heading.url, heading.manner);
     let watch = Watch { quiet: args.quiet, verbose: args.verbose, title, exporter, stream };
-    let report = match (&args.run, conducted) {
-        (_, Some(conducted)) => watching(options.stop, &stop, &watch, |control| conduct(conducted, options, control))?,
-        (Some(directory), None) => {
-            into_run(options, &Run::create(directory)?, |options| watched(options, &stop, &watch))?
-        }
-        (None, None) => watched(options, &stop, &watch)?,
-    };
+    let (report, unrecorded) = made(args, options, conducted, (&stop, &watch))?;
     let ended = SystemTime::now();
     let gate = Gate::of(&args.judge, &baseline, &report);
     let failed = handed_on(args, &watch, &report, (&heading, &gate, ended));
     print(args, &report, &heading, &gate)?;
     // The report is there, so that only what could not be handed on is lost.
-    match failed.into_iter().reduce(|first, other| {
+    match unrecorded.into_iter().chain(failed).reduce(|first, other| {
         eprintln!("weir load: {}", weir_terminal::output::causes(&other));
         first
     }) {
         Some(error) => Err(error),
         None => Ok(gate.exit_code(&report)),
     }
+}
+
+/// Makes the load, by workers or here; with it comes what of its record could not be kept.
+fn made(
+    args: &Args,
+    options: Options,
+    conducted: Option<Conducted>,
+    (stop, watch): (&Stop, &Watch),
+) -> anyhow::Result<(LoadReport, Vec<anyhow::Error>)> {
+    if let Some(conducted) = conducted {
+        let ByWorkers { report, kept } =
+            watching(options.stop, stop, watch, |control| conduct(conducted, options, control))?;
+        if !kept.runs.is_empty() && !args.quiet {
+            let runs: Vec<String> = kept.runs.iter().map(|run| run.display().to_string()).collect();
+            eprintln!("weir load: read the record, with the server's: weir explain {} …", runs.join(" "));
+        }
+        return Ok((report, kept.errors.into_iter().map(anyhow::Error::from).collect()));
+    }
+    let Some(directory) = &args.run else { return Ok((watched(options, stop, watch)?, Vec::new())) };
+    let written = into_run(options, &Run::create(directory)?, |options| watched(options, stop, watch))?;
+    let unwritten = written.unwritten.map(|error| anyhow!(error).context("--run: not all events were recorded"));
+    Ok((written.made, unwritten.into_iter().collect()))
 }
 
 /// Hands the figures to all that wait for them, whether or not others could be reached; returns what went wrong.
@@ -149,7 +165,7 @@ fn ready(args: &Args) -> Result<Ready, Usage> {
         return Err(anyhow!("--ndjson -: standard output takes one of them; write --ndjson FILE with --json").into());
     }
     args.gate.check()?;
-    let conducted = Conducted::of(&args.workers, &options, &files)?;
+    let conducted = Conducted::of(&args.workers, &options, &files, args.run.as_deref())?;
     let mut heading = Heading::of(&options);
     if let Some(conducted) = &conducted {
         let workers = conducted.workers();

@@ -208,7 +208,8 @@ impl Judgement {
 
 /// At most this share of the requests may have missed something; `beside` says what else is of interest.
 fn of_share(judged: Judged, allowed: f64, time: Time, beside: Option<String>) -> Judgement {
-    if judged.requests == 0 {
+    let is_met = judged.is_within(allowed);
+    if is_met.is_none() {
         return Judgement { shares: Some((judged, allowed)), ..Judgement::nothing() };
     }
     let mut words = format!(
@@ -221,8 +222,7 @@ fn of_share(judged: Judged, allowed: f64, time: Time, beside: Option<String>) ->
     if let Some(beside) = beside {
         words.push_str(&format!("; {beside}"));
     }
-    // A share given as a decimal is not exact in binary: a billionth is forgiven.
-    Judgement { is_met: Some(judged.bad_share() <= allowed + 1e-9), words, shares: Some((judged, allowed)) }
+    Judgement { is_met, words, shares: Some((judged, allowed)) }
 }
 
 /// How many took longer than a limit allows.

@@ -1,10 +1,9 @@
 //! The points of a run as they come: one object a line, for programs that follow it.
 
 use super::json::point_as_json;
+use super::line_writer::LineWriter;
 use anyhow::Context;
 use std::cell::RefCell;
-use std::fs::File;
-use std::io::{Error, ErrorKind, Write};
 use std::path::Path;
 use std::time::Duration;
 use weir_load::{Control, Counts, Packed, Point, Series};
@@ -24,31 +23,20 @@ pub(crate) struct Stream {
 /// What was written so far.
 #[derive(Debug)]
 struct State {
-    to: Target,
+    /// None once all is written.
+    to: Option<LineWriter>,
     /// The end of what was written, from the start of the run.
     until_s: f64,
     /// The last point that was written: after its neighbour was merged with it only the rest is new.
     last: Option<(f64, Point)>,
     written: Counts,
-    failed: Option<Error>,
-}
-
-#[derive(Debug)]
-enum Target {
-    File(File),
-    Stdout,
 }
 
 impl Stream {
     /// A stream into a file, or to standard output for `-`.
     pub(super) fn new(file: &Path) -> anyhow::Result<Self> {
-        let to = match file.to_str() {
-            Some("-") => Target::Stdout,
-            _ => {
-                Target::File(File::create(file).with_context(|| format!("--ndjson: cannot write {}", file.display()))?)
-            }
-        };
-        let state = State { to, until_s: 0.0, last: None, written: Counts::default(), failed: None };
+        let to = LineWriter::open(file).with_context(|| format!("--ndjson: cannot write {}", file.display()))?;
+        let state = State { to: Some(to), until_s: 0.0, last: None, written: Counts::default() };
         Ok(Self { state: RefCell::new(state) })
     }
 
@@ -62,8 +50,7 @@ impl Stream {
             let last = series.points().len().saturating_sub(1);
             state.lines(series, |index| index < last && (index + 1) as f64 * interval_s <= over_s)
         });
-        // A pipe whose reader takes its time holds up what ticks with this, too: exports, and the end by Ctrl-C.
-        state.write(&lines);
+        state.write(lines);
     }
 
     /// Writes what is left when the run is over.
@@ -71,12 +58,8 @@ impl Stream {
         let mut state = self.state.borrow_mut();
         let mut lines = state.lines(series, |_| true);
         lines.extend(state.late(&series.counts()));
-        state.write(&lines);
-        match state.failed.take() {
-            // A reader that has seen enough is no mistake.
-            Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("--ndjson: cannot write"),
-            _ => Ok(()),
-        }
+        state.write(lines);
+        state.to.take().map_or(Ok(()), LineWriter::finish).context("--ndjson")
     }
 }
 
@@ -116,20 +99,10 @@ impl State {
         Some(format!("{late}\n"))
     }
 
-    /// Writes lines, unless that has failed before.
-    fn write(&mut self, lines: &[String]) {
-        if self.failed.is_some() || lines.is_empty() {
-            return;
+    fn write(&mut self, lines: Vec<String>) {
+        if let Some(to) = &mut self.to {
+            lines.into_iter().for_each(|line| to.push(line));
         }
-        let lines = lines.concat();
-        let written = match &mut self.to {
-            Target::File(file) => file.write_all(lines.as_bytes()),
-            Target::Stdout => {
-                let mut stdout = std::io::stdout().lock();
-                stdout.write_all(lines.as_bytes()).and_then(|()| stdout.flush())
-            }
-        };
-        self.failed = written.err();
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) fn folder_of(file: &Path) -> &Path {
 }
 
 /// Writes a file such that a reader finds the old one or the new one at any time, never half of one.
-pub(super) fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
+pub(crate) fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
     if !replaced(file) {
         return std::fs::OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes());
     }

@@ -286,7 +286,7 @@ const OF_LOAD: [Mode; 13] = [
     Mode {
         example: "load --workers local:2 http://h/",
         is_on: |matches| given(matches, "workers"),
-        idle: &[&["run", "cpu", "source", "unix"], STREAM, MESSAGE, MESSAGES, GRPC, CROWD],
+        idle: &[&["cpu", "source", "unix"], STREAM, MESSAGE, MESSAGES, GRPC, CROWD],
         words: "it is of one generator on one host, and workers (--workers) share what can be split; leave it out",
     },
     Mode {

@@ -4,6 +4,7 @@ mod found;
 mod json;
 mod screen;
 
+use crate::load::write_whole;
 use found::Found;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -120,13 +121,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let judged: Vec<_> = slos.iter().map(|slo| judge(slo, &tallies[slo.scope], report.duration)).collect();
     let checks = metrics.lock().checks.list().to_vec();
     let found = Found::new(&scenarios, &slos, tallies, (judged, checks), (report, load));
-    if let Some(file) = &args.junit {
-        let text = junit(&args.file.display().to_string(), &found);
-        std::fs::write(file, text)
-            .map_err(|error| anyhow::anyhow!("--junit: cannot write {}: {error}", file.display()))?;
-    }
     let text = if args.json { format!("{:#}\n", json::report(&found)) } else { screen::text(&found) };
     weir_terminal::output::print(&text)?;
+    // The report is there by now, so that only the file is lost.
+    if let Some(file) = &args.junit {
+        write_whole(file, &junit(&args.file.display().to_string(), &found))
+            .map_err(|error| anyhow::anyhow!("--junit: cannot write {}: {error}", file.display()))?;
+    }
     Ok(found.exit_code())
 }
 

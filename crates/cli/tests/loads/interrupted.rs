@@ -6,6 +6,7 @@ use crate::support;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -200,4 +201,27 @@ fn a_second_signal_a_second_later_ends_an_explanation_and_its_server() {
         assert!(begin.elapsed() < Duration::from_secs(10), "the server is still there");
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// A reader of the intervals that takes nothing any more holds no end up, and what it did not take is counted.
+#[test]
+fn a_stream_whose_reader_has_stalled_holds_no_end_up() {
+    let _turn = alone();
+    let server = Faulty::new("plain").start().expect("it starts");
+    let mut command = weir();
+    command.args(["load", "-q", "-c", "2", "-d", "60s", "--interval", "50ms", "--ndjson", "-"]).arg(server.url("/"));
+    let mut child = start(&mut command);
+    let stdout = child.stdout.take().expect("piped");
+    // SAFETY: the call takes numbers only, and the descriptor is open.
+    let size = unsafe { libc::fcntl(stdout.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
+    assert!(size >= 4096, "{}", std::io::Error::last_os_error());
+    std::thread::sleep(Duration::from_millis(2_000));
+    let asked = Instant::now();
+    interrupt(&child);
+    let output = ended(child);
+    assert!(asked.elapsed() < Duration::from_secs(8), "it took {:?}", asked.elapsed());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && stderr.contains("requests"), "{}: {stderr}", output.status);
+    assert!(stderr.contains("--ndjson: its reader took too long"), "{stderr}");
+    drop(stdout);
 }

@@ -5,6 +5,7 @@ mod faults;
 mod http2;
 mod interrupted;
 mod load_failures;
+mod load_full_disk;
 mod load_gates;
 mod load_grpc;
 mod load_http2;

@@ -20,5 +20,6 @@ mod planted_ssh;
 mod planted_storage;
 mod planted_threads;
 mod planted_traces;
+mod planted_workers;
 #[path = "../support/mod.rs"]
 mod support;

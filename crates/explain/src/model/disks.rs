@@ -6,12 +6,14 @@
 //! a delay.
 
 use std::collections::BTreeMap;
+use weir_predict::Trace;
 use weir_wire::watched::{DiskRequest, NAMED_DEVICE};
 use weir_wire::{Kind, Record, Slot, text_from_slots};
 
-/// Devices that are told apart, and requests that are kept of each; of a busier one the first ones tell.
+/// Devices that are told apart.
 const MOST_DEVICES: usize = 32;
-const MOST_REQUESTS: usize = 1 << 18;
+/// Requests that are kept of each; of a busier one the first ones tell.
+const MOST_REQUESTS: usize = Trace::DISK_REQUESTS_MAX;
 /// Requests from which on their mean counts.
 const ENOUGH: usize = 100;
 /// So many times what is worked on at once has to be left by such requests, or there was no queue.
@@ -26,6 +28,8 @@ const APART_NS: u64 = 1_000_000;
 pub(super) struct Disks {
     devices: BTreeMap<u32, Vec<One>>,
     names: BTreeMap<u32, String>,
+    /// Requests beyond the bounds.
+    untold: u64,
 }
 
 /// A request of a device.
@@ -53,6 +57,8 @@ struct End {
 #[derive(Debug, Default)]
 pub(super) struct Queued {
     pub(super) all: Vec<weir_predict::Disk>,
+    /// Requests of which it is not known how long they were in a queue.
+    pub(super) untold: u64,
     ends: Vec<End>,
 }
 
@@ -64,18 +70,21 @@ impl Disks {
         }
         let Some(request) = DiskRequest::read(record) else { return };
         if self.devices.len() >= MOST_DEVICES && !self.devices.contains_key(&request.device) {
+            self.untold += 1;
             return;
         }
         let requests = self.devices.entry(request.device).or_default();
         if requests.len() < MOST_REQUESTS {
             let to_ns = record.time_ns;
             requests.push(One { from_ns: to_ns.saturating_sub(request.duration_ns), to_ns, pid: request.pid });
+        } else {
+            self.untold += 1;
         }
     }
 
     /// The devices that had a queue.
     pub(super) fn queued(self) -> Queued {
-        let mut queued = Queued::default();
+        let mut queued = Queued { untold: self.untold, ..Queued::default() };
         for (device, mut requests) in self.devices {
             requests.sort_unstable_by_key(|one| one.to_ns);
             let servers = at_once(&requests, &under_way(&requests));
@@ -206,6 +215,17 @@ mod tests {
             assert_eq!(queued.all[0].name, "disk 254:0");
         }
         assert!(served(64, 2.0 * MS as f64).queued().all.is_empty(), "as many as came were worked on");
+    }
+
+    #[test]
+    fn requests_of_a_busy_disk_beyond_the_bound_are_counted() {
+        let mut disks = Disks::default();
+        let beyond = 7;
+        for number in 0..(MOST_REQUESTS + beyond) as u64 {
+            disks.push(&record(number * MS, number * MS + 1), &[]);
+        }
+        assert_eq!(disks.queued().untold, beyond as u64);
+        assert_eq!(served(1, 2.4 * MS as f64).queued().untold, 0);
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub(super) fn trace(
     let others = others(&ways, cpus);
     let (pools_of, disks) = (pools.all.clone(), queued.all.clone());
     let mut trace = Trace { cpus: host_cpus, pools: pools_of, locks, disks, left_out, ..Trace::default() };
+    trace.untold_disk_requests = queued.untold;
     let known = Known { ways: &ways, pools: &pools, others: &others, queued };
     let _ = (trace.stack(&[]), trace.label(""));
     for (number, way) in ways.all.iter().enumerate() {

@@ -13,6 +13,8 @@ pub(crate) struct Stage {
     pub(crate) orders: Orders,
     /// Arrivals that are not over.
     pub(crate) under_way: usize,
+    /// Arrivals of the closed loop that this turn began.
+    pub(crate) begun: u32,
     /// Whether orders are being carried out: what is ordered meanwhile comes after them.
     pub(crate) busy: bool,
     /// How users encrypt that resume their own TLS sessions, by user and host.
@@ -21,7 +23,7 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new(given: Directed) -> Self {
-        Self { given, orders: Orders::default(), under_way: 0, busy: false, encryption: HashMap::new() }
+        Self { given, orders: Orders::default(), under_way: 0, begun: 0, busy: false, encryption: HashMap::new() }
     }
 
     /// A response came on the link that a batch's session number stands for.

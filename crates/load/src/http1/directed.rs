@@ -13,6 +13,10 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use weir_wire::client::Outcome;
 
+/// Arrivals of the closed loop that begin in one turn, at most: a director whose arrivals are over as they begin holds up
+/// neither what else happens nor the end of the run.
+const BEGUN_MAX: u32 = 1024;
+
 impl Engine<'_, Http1> {
     fn stage(&mut self) -> Option<&mut Stage> {
         self.http.sessions.as_mut()?.stage.as_mut()
@@ -58,6 +62,11 @@ impl Engine<'_, Http1> {
             if stage.under_way >= stage.given.at_a_time as usize {
                 return;
             }
+            if stage.begun >= BEGUN_MAX {
+                // The next turn comes at once, and goes on with it.
+                return self.scheduler.sweep_by(now_ns);
+            }
+            stage.begun += 1;
             stage.under_way += 1;
             stage.given.director.arrives(now_ns, &mut stage.orders);
             self.scheduler.issued += 1;
@@ -101,6 +110,7 @@ impl Engine<'_, Http1> {
     /// A director is told of each turn of the loop.
     pub(crate) fn directed_turns(&mut self) {
         if let Some(stage) = self.stage() {
+            stage.begun = 0;
             stage.given.director.turns();
         }
     }

@@ -1,7 +1,7 @@
 //! What bounds a run by workers.
 
 /// The version of what orchestrator and workers say to each other.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// The most workers of a run.
 pub const WORKERS_MAX: usize = 128;
 /// The longest frame, bytes.
@@ -14,3 +14,5 @@ pub const PIECE_BYTES_MAX: usize = 256 << 10;
 pub const ORPHANED_NS: u64 = 5_000_000_000;
 /// A worker that says nothing for so long is lost, nanoseconds.
 pub const SILENT_NS: u64 = 10_000_000_000;
+/// The most bytes of a worker's record of its requests.
+pub const RECORD_BYTES_MAX: u64 = 4 << 30;

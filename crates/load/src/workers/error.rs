@@ -1,4 +1,6 @@
-//! Why a run by workers cannot be made.
+//! Why a run by workers cannot be made, or a worker's part of it.
+
+use crate::LoadError;
 
 /// Why a run by workers cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,4 +55,21 @@ pub enum WorkersError {
         /// Why, with the remedy.
         why: &'static str,
     },
+}
+
+/// Why a worker does not make its part.
+#[derive(Debug, thiserror::Error)]
+pub enum PartError {
+    /// It makes another orchestrator's run.
+    #[error("it makes a run for another orchestrator; wait until that has ended")]
+    Busy,
+    /// The options of the job are wrong, or lead beyond its limits.
+    #[error("{words}")]
+    Options {
+        /// What is wrong with which of them, with the remedy.
+        words: String,
+    },
+    /// The load cannot be prepared or made.
+    #[error(transparent)]
+    Load(#[from] LoadError),
 }

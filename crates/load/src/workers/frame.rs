@@ -42,6 +42,8 @@ pub struct Job {
     pub interval_ns: u64,
     /// The most points.
     pub points_max: u64,
+    /// Whether the events of its requests are recorded, and sent before [`FromWorker::Made`].
+    pub is_recorded: bool,
 }
 
 /// What the orchestrator says.
@@ -92,6 +94,13 @@ pub enum FromWorker {
     Slice(Box<OwnSlice>),
     /// Its counters: requests, errors, drops, connections, unexpected statuses.
     Progress([u64; 5]),
+    /// The next piece of a file of its record; pieces of a file follow each other.
+    Record(Box<FilePiece>),
+    /// There is no record, or no whole one.
+    Unrecorded {
+        /// Why.
+        why: String,
+    },
     /// The whole of its part.
     Made(Box<Made>),
     /// It could not make its part.
@@ -139,6 +148,7 @@ impl Carried for Job {
         self.words.put(to);
         self.interval_ns.put(to);
         self.points_max.put(to);
+        self.is_recorded.put(to);
     }
 
     fn take(from: &mut Reader<'_>) -> Result<Self, CarriedError> {
@@ -148,6 +158,7 @@ impl Carried for Job {
             words: Carried::take(from)?,
             interval_ns: Carried::take(from)?,
             points_max: Carried::take(from)?,
+            is_recorded: Carried::take(from)?,
         };
         if job.worker >= job.workers || job.workers as usize > WORKERS_MAX || job.words.len() > WORDS_MAX {
             return Err(CarriedError::Contradiction { what: "a job is of a worker that there is not" });
@@ -216,6 +227,8 @@ impl Message for FromWorker {
             Self::Progress(counters) => write(to, 6, counters),
             Self::Made(made) => write(to, 7, made),
             Self::Failed { why } => write(to, 8, why),
+            Self::Record(piece) => write(to, 9, &**piece),
+            Self::Unrecorded { why } => write(to, 10, why),
         }
     }
 
@@ -230,6 +243,8 @@ impl Message for FromWorker {
                 6 => Self::Progress(Carried::take(reader)?),
                 7 => Self::Made(Carried::take(reader)?),
                 8 => Self::Failed { why: Carried::take(reader)? },
+                9 => Self::Record(Box::new(Carried::take(reader)?)),
+                10 => Self::Unrecorded { why: Carried::take(reader)? },
                 _ => return Err(CarriedError::Number),
             })
         })

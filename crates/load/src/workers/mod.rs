@@ -22,11 +22,13 @@ mod worker;
 
 pub use crate::counts::OwnSlice;
 pub use crate::run::Made;
-pub use bounds::{FILES_BYTES_MAX, FRAME_BYTES_MAX, ORPHANED_NS, PIECE_BYTES_MAX, PROTOCOL, SILENT_NS, WORKERS_MAX};
+pub use bounds::{
+    FILES_BYTES_MAX, FRAME_BYTES_MAX, ORPHANED_NS, PIECE_BYTES_MAX, PROTOCOL, RECORD_BYTES_MAX, SILENT_NS, WORKERS_MAX,
+};
 pub use clock::ClockFilter;
 pub use decoder::{Decoder, FrameError, encoded, greeting};
-pub use error::WorkersError;
+pub use error::{PartError, WorkersError};
 pub use frame::{FilePiece, FromWorker, Hello, Job, Message, ToWorker};
-pub use orchestrator::{Asked, Orchestrator, Phase};
+pub use orchestrator::{Asked, Orchestrator, Phase, Recorded};
 pub use prepared::{Prepared, check_split};
 pub use worker::{Act, Worker};

@@ -6,7 +6,7 @@ use crate::options::settings::Options;
 use crate::report::{Fate, Generator, LoadReport, WorkerReport, WorkerShare};
 use crate::run::{Made, reported};
 use crate::schedule::arrivals::Part;
-use crate::workers::bounds::{PROTOCOL, SILENT_NS};
+use crate::workers::bounds::{PROTOCOL, RECORD_BYTES_MAX, SILENT_NS};
 use crate::workers::error::WorkersError;
 use crate::workers::frame::{FilePiece, FromWorker, Hello, Job, ToWorker};
 use crate::workers::lost::arrivals_of;
@@ -35,6 +35,20 @@ pub struct Asked {
     pub words: Vec<String>,
     /// The files that these name, in pieces.
     pub files: Vec<Arc<FilePiece>>,
+    /// Whether each worker records the events of its requests, and sends that record.
+    pub is_recorded: bool,
+}
+
+/// What came of a worker's record of its requests.
+#[derive(Debug)]
+pub enum Recorded {
+    /// The next piece of a file of it; pieces of a file follow each other.
+    Piece(Box<FilePiece>),
+    /// There is none, or no whole one.
+    Failed {
+        /// Why.
+        why: String,
+    },
 }
 
 /// How far a run is.
@@ -64,6 +78,8 @@ pub struct Orchestrator {
     given_up: Option<WorkersError>,
     stopped_ns: Option<u64>,
     out: VecDeque<(usize, ToWorker)>,
+    /// What is to be kept; taken out after each message, so it holds no more than one brings.
+    records: VecDeque<(usize, Recorded)>,
 }
 
 impl Orchestrator {
@@ -84,12 +100,18 @@ impl Orchestrator {
             given_up: None,
             stopped_ns: None,
             out,
+            records: VecDeque::new(),
         }
     }
 
     /// What is to be said next, and to which worker.
     pub fn next_message(&mut self) -> Option<(usize, ToWorker)> {
         self.out.pop_front()
+    }
+
+    /// What is to be kept next of which worker's record. A record is whole when its worker's part is reported.
+    pub fn next_record(&mut self) -> Option<(usize, Recorded)> {
+        self.records.pop_front()
     }
 
     /// How far the run is.
@@ -122,6 +144,18 @@ impl Orchestrator {
                 }
             }
             (State::Running, FromWorker::Progress(counters)) => seat.publish(counters, control),
+            (State::Running, FromWorker::Record(piece)) if self.asked.is_recorded => {
+                seat.record_bytes += piece.bytes.len() as u64;
+                seat.record_ns = now_ns;
+                if seat.record_bytes > RECORD_BYTES_MAX {
+                    self.lose(worker, "its record is larger than one may be".to_owned(), now_ns, control);
+                } else {
+                    self.records.push_back((worker, Recorded::Piece(piece)));
+                }
+            }
+            (State::Running, FromWorker::Unrecorded { why }) if self.asked.is_recorded => {
+                self.records.push_back((worker, Recorded::Failed { why }));
+            }
             (State::Running, FromWorker::Made(made)) => self.made(worker, made, now_ns, control),
             _ => self.lose(worker, "it says what does not belong there".to_owned(), now_ns, control),
         }
@@ -245,6 +279,7 @@ impl Orchestrator {
             words: self.asked.words.clone(),
             interval_ns: u64::try_from(self.sampling.interval.as_nanos()).unwrap_or(u64::MAX),
             points_max: self.sampling.points_max as u64,
+            is_recorded: self.asked.is_recorded,
         };
         self.out.push_back((worker, ToWorker::Job(Box::new(job))));
     }
@@ -297,7 +332,9 @@ impl Orchestrator {
             State::Running => {
                 let stopped = self.stopped_ns.map(|time_ns| time_ns.saturating_add(GRACE_NS));
                 let ended = self.most_ns.map(|most_ns| self.start_ns.saturating_add(most_ns).saturating_add(GRACE_NS));
-                let is_late = stopped.into_iter().chain(ended).min().is_some_and(|end_ns| now_ns > end_ns);
+                // A record takes as long as its way does.
+                let sent = seat.record_ns.saturating_add(GRACE_NS);
+                let is_late = stopped.into_iter().chain(ended).min().is_some_and(|end_ns| now_ns > end_ns.max(sent));
                 is_late.then(|| "it did not end within 30 s after its run".to_owned())
             }
             _ => None,

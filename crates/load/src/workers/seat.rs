@@ -42,6 +42,9 @@ pub(crate) struct Seat {
     /// What it handed out.
     pub(crate) series: Series,
     pub(crate) told: Counts,
+    /// Bytes of its record, and when the last of them came.
+    pub(crate) record_bytes: u64,
+    pub(crate) record_ns: u64,
 }
 
 impl Seat {
@@ -57,6 +60,8 @@ impl Seat {
             published: Published::default(),
             series: Series::new(sampling),
             told: Counts::default(),
+            record_bytes: 0,
+            record_ns: 0,
         }
     }
 

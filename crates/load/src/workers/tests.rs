@@ -9,7 +9,9 @@ use crate::report::{Fate, LoadReport};
 use crate::run::Made;
 use crate::schedule::arrivals::{Arrivals, Part};
 use crate::workers::decoder::{Decoder, encoded, greeting};
-use crate::workers::{Act, Asked, FromWorker, Job, Orchestrator, Phase, ToWorker, Worker, WorkersError};
+use crate::workers::{
+    Act, Asked, FilePiece, FromWorker, Job, Orchestrator, Phase, Recorded, ToWorker, Worker, WorkersError,
+};
 use crate::{Control, Options, Packed, Schedule, Statuses, StopRule, Url};
 use proptest::prelude::*;
 use std::cmp::Reverse;
@@ -80,6 +82,8 @@ struct World {
     options: Options,
     control: Control,
     decoders: Vec<Decoder<FromWorker>>,
+    /// What came of each worker's record.
+    records: Vec<Vec<u8>>,
 }
 
 impl Host {
@@ -114,8 +118,9 @@ impl World {
             })
             .collect();
         let decoders = hosts.iter().map(|_| Decoder::default()).collect();
-        let control = Control::default();
-        Self { now_ns: SECOND_NS, events: BinaryHeap::new(), number: 0, hosts, random, options, control, decoders }
+        let (control, records) = (Control::default(), vec![Vec::new(); hosts.len()]);
+        let (now_ns, events) = (SECOND_NS, BinaryHeap::new());
+        Self { now_ns, events, number: 0, hosts, random, options, control, decoders, records }
     }
 
     fn at(&mut self, time_ns: u64, event: Event) {
@@ -197,6 +202,9 @@ impl World {
                 tally.status[200] = whole.len();
                 (tally.latency, tally.first_byte) = (whole.clone(), whole);
                 let made = Made { tally, stopped_ns: LENGTH_NS, known_ns: LENGTH_NS + 1, ..Made::empty() };
+                for number in 0..3 {
+                    host.worker.record(FilePiece { name: "segments/a".to_owned(), bytes: vec![number; 3] });
+                }
                 host.worker.made(Ok(made));
             }
         }
@@ -205,7 +213,8 @@ impl World {
 
     /// Runs until the orchestrator has its end.
     fn run(&mut self, names: Vec<String>) -> Orchestrator {
-        let asked = Asked { names, version: "1".to_owned(), words: vec!["-d5s".to_owned()], files: Vec::new() };
+        let (version, words) = ("1".to_owned(), vec!["-d5s".to_owned()]);
+        let asked = Asked { names, version, words, files: Vec::new(), is_recorded: true };
         let mut orchestrator = Orchestrator::new(asked, &self.options, self.now_ns);
         for number in 0..self.hosts.len() {
             self.send(number, greeting(), true);
@@ -236,7 +245,12 @@ impl World {
                 Event::FromWorker(number, bytes) => {
                     self.decoders[number].push(&bytes);
                     while let Some(message) = self.decoders[number].next_message().expect("messages") {
+                        let is_made = matches!(message, FromWorker::Made(_));
+                        assert!(!is_made || self.records[number].len() == 9, "the record comes before the part");
                         orchestrator.take(number, message, time_ns, &self.control);
+                        while let Some((of, Recorded::Piece(piece))) = orchestrator.next_record() {
+                            self.records[of].extend(piece.bytes);
+                        }
                     }
                 }
                 Event::Works(number, work) => self.work(number, work),
@@ -298,6 +312,7 @@ fn a_hundred_workers_make_the_report_of_one() {
         assert_eq!(report.series.points().len(), 5);
         assert!(report.workers.iter().all(|worker| matches!(worker.fate, Fate::Reported(_))));
         assert_eq!(world.control.requests(), 0, "no counters were told");
+        assert!(world.records.iter().all(|record| *record == [0, 0, 0, 1, 1, 1, 2, 2, 2]));
         positions_are_within_the_error(&world, &report);
     }
 }
@@ -350,7 +365,8 @@ fn a_worker_that_is_not_ready_ends_the_run_before_it_begins() {
 fn a_silent_orchestrator_ends_the_load_within_seconds() {
     let mut worker = Worker::new("1", 0);
     let hello = crate::workers::Hello { protocol: 1, version: "1".to_owned() };
-    let job = Job { worker: 0, workers: 1, words: Vec::new(), interval_ns: SECOND_NS, points_max: 512 };
+    let (words, interval_ns) = (Vec::new(), SECOND_NS);
+    let job = Job { worker: 0, workers: 1, words, interval_ns, points_max: 512, is_recorded: false };
     for message in [ToWorker::Hello(hello), ToWorker::Job(Box::new(job))] {
         worker.take(message, 10);
     }
@@ -362,6 +378,30 @@ fn a_silent_orchestrator_ends_the_load_within_seconds() {
     let acts: Vec<_> = std::iter::from_fn(|| worker.next_act()).collect();
     assert!(acts.iter().any(|act| matches!(act, Act::StopLoad)), "{acts:?}");
     assert!(matches!(acts.last(), Some(Act::End { why: Some(_) })), "{acts:?}");
+}
+
+#[test]
+fn a_record_that_was_not_asked_for_or_is_too_large_loses_its_worker() {
+    let control = Control::default();
+    for (is_recorded, pieces, words) in [(false, 1, "does not belong there"), (true, 16_385, "larger than one may be")]
+    {
+        let (names, version) = (vec!["one".to_owned()], "1".to_owned());
+        let asked = Asked { names, version: version.clone(), words: Vec::new(), files: Vec::new(), is_recorded };
+        let mut orchestrator = Orchestrator::new(asked, &options(Schedule::Closed, 1), 0);
+        let hello = crate::workers::Hello { protocol: crate::workers::PROTOCOL, version };
+        orchestrator.take(0, FromWorker::Hello(hello), 1, &control);
+        (0..16).for_each(|number| orchestrator.take(0, FromWorker::Pong { number, now_ns: number }, number, &control));
+        orchestrator.take(0, FromWorker::Ready, 20, &control);
+        let mut kept = 0;
+        for _ in 0..pieces {
+            let piece = FilePiece { name: "a".to_owned(), bytes: vec![0; crate::workers::PIECE_BYTES_MAX] };
+            orchestrator.take(0, FromWorker::Record(Box::new(piece)), 30, &control);
+            kept += std::iter::from_fn(|| orchestrator.next_record()).count();
+        }
+        assert_eq!((orchestrator.phase(), kept), (Phase::Over, pieces - 1));
+        let error = orchestrator.report(options(Schedule::Closed, 1)).expect_err("it is lost");
+        assert!(error.to_string().contains(words), "{error}");
+    }
 }
 
 proptest! {

@@ -3,6 +3,7 @@
 use crate::counts::OwnSlice;
 use crate::run::Made;
 use crate::workers::bounds::{FILES_BYTES_MAX, ORPHANED_NS, PROTOCOL};
+use crate::workers::error::PartError;
 use crate::workers::frame::{FilePiece, FromWorker, Hello, Job, ToWorker};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -115,13 +116,13 @@ impl Worker {
     }
 
     /// The job is prepared, or cannot be.
-    pub fn prepared(&mut self, result: Result<(), String>) {
+    pub fn prepared(&mut self, result: Result<(), PartError>) {
         match (self.state, result) {
             (State::Preparing, Ok(())) => {
                 self.state = State::Ready;
                 self.send(FromWorker::Ready);
             }
-            (State::Preparing, Err(why)) => self.refuse(why),
+            (State::Preparing, Err(error)) => self.refuse(error.to_string()),
             _ => {}
         }
     }
@@ -140,15 +141,29 @@ impl Worker {
         }
     }
 
+    /// The next piece of the record of its requests, which goes out before the part itself.
+    pub fn record(&mut self, piece: FilePiece) {
+        if self.state == State::Running {
+            self.send(FromWorker::Record(Box::new(piece)));
+        }
+    }
+
+    /// There is no record, or no whole one; the part goes out all the same.
+    pub fn unrecorded(&mut self, why: String) {
+        if self.state == State::Running {
+            self.send(FromWorker::Unrecorded { why });
+        }
+    }
+
     /// The run is over, or could not be made.
-    pub fn made(&mut self, result: Result<Made, String>) {
+    pub fn made(&mut self, result: Result<Made, PartError>) {
         if self.state != State::Running {
             return;
         }
         self.state = State::Over;
         self.send(match result {
             Ok(made) => FromWorker::Made(Box::new(made)),
-            Err(why) => FromWorker::Failed { why },
+            Err(error) => FromWorker::Failed { why: error.to_string() },
         });
     }
 

@@ -243,3 +243,20 @@ fn what_does_not_fit_a_director_is_refused() {
         assert!(options.check().is_err());
     }
 }
+
+/// Arrivals that are over as they begin take turns with what else the loop does: it ends at its time.
+#[test]
+fn arrivals_without_a_request_do_not_hold_the_loop_up() {
+    let (server, told) = (server(), Told::default());
+    let mut timed = options(&server, 1, play(&told, |_, orders| orders.over()));
+    timed.stop = weir_load::StopRule::Duration(Duration::from_millis(200));
+    let begin = Instant::now();
+    let report = load(timed);
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert_eq!((report.requests, report.failures()), (0, 0));
+    // By their number they end, too, though it is more than one turn begins.
+    let begin = Instant::now();
+    let report = load(options(&server, 100_000, play(&told, |_, orders| orders.over())));
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert_eq!((report.requests, server.connections()), (0, 0));
+}

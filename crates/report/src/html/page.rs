@@ -32,6 +32,7 @@ pub(super) fn page(explanation: &Explanation) -> String {
         section("Bars", 0, bars::section(explanation)),
         section("Causes", 0, causes(explanation)),
         section("Parts", 0, tables::parts(explanation)),
+        section("Whose time it is", 0, tables::percentiles(explanation)),
         section("Classes", 2, tables::classes(explanation)),
         section("The course of the run", 2, course::section(explanation)),
         section("Phases", 3, work::phases(explanation)),

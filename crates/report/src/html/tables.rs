@@ -2,8 +2,9 @@
 
 use super::bars::{stacked, swatch};
 use super::escape::{escaped, extent, part_of, time};
+use crate::clocks;
 use crate::units::{count, share};
-use crate::{Explanation, Transaction};
+use crate::{Explanation, PercentileShares, Transaction};
 use weir_measure::part::Part;
 
 /// Classes that are shown at once; the others unfold.
@@ -46,6 +47,31 @@ pub(super) fn parts(explanation: &Explanation) -> String {
          so that its parts add up.</p></section>\n",
         framed("Parts of the response"),
         part_of(share(totals[2], totals[2])),
+    )
+}
+
+/// Whose time the responses around each percentile were.
+pub(super) fn percentiles(explanation: &Explanation) -> String {
+    if explanation.percentiles.is_empty() {
+        return String::new();
+    }
+    let row = |shares: &PercentileShares| {
+        let of = [shares.generator, shares.network, shares.server, shares.unattributed];
+        let cells: String = of.iter().map(|share| format!("<td class=\"n\">{}</td>", part_of(*share))).collect();
+        let time = cell(shares.response_ns, false);
+        format!("<tr><th scope=\"row\">p{}</th>{time}{cells}</tr>\n", shares.percentile)
+    };
+    let rows: String = explanation.percentiles.iter().map(row).collect();
+    let clocks = clocks::words(explanation).map_or_else(String::new, |words| format!(" {}", escaped(&words)));
+    format!(
+        "<section aria-labelledby=\"whose-h\"><h2 id=\"whose-h\">Whose time it is</h2>{}\
+         <thead><tr><th scope=\"col\">Percentile</th><th scope=\"col\" class=\"n\">Response</th>\
+         <th scope=\"col\" class=\"n\">Generator</th><th scope=\"col\" class=\"n\">Network</th>\
+         <th scope=\"col\" class=\"n\">Server</th><th scope=\"col\" class=\"n\">Not known</th></tr></thead>\n\
+         <tbody>{rows}</tbody></table></div><p class=\"note\">Of the responses around each percentile: generator and \
+         client_wakeup are the load generators' own; connect, request_transit and response_transit the network's; the \
+         others the server's.{clocks}</p></section>\n",
+        framed("Whose time it is"),
     )
 }
 

@@ -147,6 +147,7 @@ pub(crate) fn hog() -> Explanation {
         parts_ns: mean,
         median_parts_ns: median,
         slow_parts_ns: slow,
+        percentiles: Vec::new(),
         median_response_ns: total(&median),
         slow_response_ns: total(&slow),
         run_parts_ns: BTreeMap::new(),

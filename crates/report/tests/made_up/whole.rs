@@ -4,7 +4,7 @@ use super::{hog, times};
 use weir_measure::part::Part;
 use weir_report::{
     Course, CourseSlice, CpuSpell, Example, ExampleStep, Explanation, HolderSpell, Holding, LongLived, MessageFigures,
-    Phase, ProcessShare, Query, Stack, WaitingEdge, Wakeups,
+    PercentileShares, Phase, ProcessShare, Query, Stack, WaitingEdge, Wakeups,
 };
 
 const APACHE: &str = "apache2 (1311)";
@@ -143,7 +143,21 @@ pub(crate) fn whole() -> Explanation {
         mean_ns,
         max_ns,
     };
+    let percentile = |percentile, response_ns, [generator, network, server, unattributed]: [f64; 4]| PercentileShares {
+        percentile,
+        response_ns,
+        generator,
+        network,
+        server,
+        unattributed,
+    };
     Explanation {
+        percentiles: vec![
+            percentile(50.0, 2.1e6, [0.012, 0.031, 0.957, 0.0]),
+            percentile(90.0, 6.4e6, [0.02, 0.01, 0.97, 0.0]),
+            percentile(99.0, 24.0e6, [0.7, 0.0, 0.295, 0.005]),
+            percentile(99.9, 96.0e6, [0.9, 0.0, 0.08, 0.02]),
+        ],
         phases: vec![
             phase("read_request", 35_127, 18.0e3, &[(Part::Run, 15.0e3), (Part::WaitCpu, 3.0e3)]),
             phase(

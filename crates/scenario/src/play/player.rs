@@ -7,7 +7,7 @@ use crate::form::{Body, Feeder, Need, Op, Program, Scenarios, Step, Values};
 use crate::metrics::{Builtin, Shared};
 use crate::play::tallies::Tallies;
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_load::{Request, Url};
+use weir_load::{Request, Url, UrlError};
 
 /// Instructions without a request or a time to think between them.
 const OPS_AT_ONCE: u32 = 1_000_000;
@@ -81,6 +81,15 @@ enum Role {
     Setup,
     User,
     Teardown,
+}
+
+/// Why nothing can be asked at an address.
+#[derive(Debug, thiserror::Error)]
+enum AddressError {
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    #[error("{address:?} is relative, and the file has no base; give it one, or write the whole address")]
+    Relative { address: String },
 }
 
 /// A user.
@@ -180,7 +189,7 @@ impl Player {
             let encode = crate::form::encode;
             address.push_str(&format!("{}={}", encode(name), encode(&value.fill(values))));
         }
-        let url = self.url(&address).map_err(|words| failure(step, &words))?;
+        let url = self.url(&address).map_err(|error| failure(step, &error.to_string()))?;
         let mut headers: Vec<_> = step.headers.iter().map(|(name, value)| (name.clone(), value.fill(values))).collect();
         if let Some(user) = &step.user {
             let given = user.fill(values);
@@ -208,13 +217,13 @@ impl Player {
     }
 
     /// An address as it stands, or behind the base.
-    fn url(&self, address: &str) -> Result<Url, String> {
+    fn url(&self, address: &str) -> Result<Url, AddressError> {
         // A path or a query may hold an address, too.
         if address.split_once("://").is_some_and(|(scheme, _)| !scheme.contains(['/', '?', '#'])) {
-            return Url::parse(address).map_err(|error| error.to_string());
+            return Ok(Url::parse(address)?);
         }
         let base = self.common.base.as_ref();
-        let base = base.ok_or_else(|| format!("{address:?} is relative, and the file has no base"))?;
+        let base = base.ok_or_else(|| AddressError::Relative { address: address.to_owned() })?;
         let before = base.target.split('?').next().unwrap_or("/").trim_end_matches('/');
         Ok(base.with_target(&format!("{before}/{}", address.trim_start_matches('/'))))
     }

@@ -333,6 +333,13 @@ fn a_time_out_after_which_none_is_woken_at_the_word_is_a_sleep() {
                 told.waits(5_120, WORKER, libc::SYS_futex, LOCK);
                 told.wakes(5_130, BY_TIMER, OTHER, WORKER);
             }),
+            // The word is another wait's by then, and the thread has slept elsewhere before it ends that.
+            (true, |told| {
+                told.waits(5_050, WORKER, libc::SYS_futex, DONE);
+                told.waits(5_060, OTHER, libc::SYS_futex, LOCK + 4);
+                told.wakes(5_100, BY_TIMER, STRANGER, WORKER);
+                told.wakes(5_200, BY_TASK, WORKER, OTHER);
+            }),
             // Who hands work out there never waited there.
             (false, wakes),
         ] {

@@ -5,14 +5,18 @@ use super::super::usage::Usage;
 use super::args::{Reached, WorkersArgs};
 use super::child::{self, Running};
 use super::place::Place;
+use super::records::{Kept, Records};
 use super::tls::Identity;
 use super::words::words;
 use anyhow::Context;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
-use weir_load::workers::{Asked, Decoder, FromWorker, Orchestrator, Phase, ToWorker, check_split, encoded, greeting};
+use weir_load::workers::{
+    Asked, Decoder, FrameError, FromWorker, Orchestrator, Phase, ToWorker, check_split, encoded, greeting,
+};
 use weir_load::{Control, LoadReport, Options};
 
 /// Messages of all workers that wait to be taken in.
@@ -32,6 +36,15 @@ enum Heard {
     },
     /// Nothing follows, and why.
     Gone(String),
+}
+
+/// Why a worker cannot be told something.
+#[derive(Debug, thiserror::Error)]
+enum UnsaidError {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("it takes nothing in any more; is the way there congested?")]
+    Congested,
 }
 
 /// A worker's connection.
@@ -55,11 +68,27 @@ pub(crate) struct Conducted {
     pub(super) reached: Vec<Reached>,
     pub(super) identity: Option<Identity>,
     pub(super) asked: Asked,
+    /// Where records of requests go, if they are wanted.
+    pub(super) records: Option<Records>,
+}
+
+/// What workers made.
+#[derive(Debug)]
+pub(crate) struct ByWorkers {
+    pub(crate) report: LoadReport,
+    /// What came of their records.
+    pub(crate) kept: Kept,
 }
 
 impl Conducted {
-    /// What a run by these workers needs; none where there are no workers. `files` are those that the options named.
-    pub(crate) fn of(args: &WorkersArgs, options: &Options, files: &Files) -> Result<Option<Self>, Usage> {
+    /// What a run by these workers needs; none where there are no workers. `files` are those that the options named, `run`
+    /// is where the records of their requests go.
+    pub(crate) fn of(
+        args: &WorkersArgs,
+        options: &Options,
+        files: &Files,
+        run: Option<&Path>,
+    ) -> Result<Option<Self>, Usage> {
         if !args.wanted() {
             return Ok(None);
         }
@@ -71,8 +100,11 @@ impl Conducted {
             version: weir_terminal::VERSION.to_owned(),
             words: words()?,
             files: files.pieces()?,
+            is_recorded: run.is_some(),
         };
-        Ok(Some(Self { identity: args.identity()?, args: args.clone(), reached, asked }))
+        let identity = args.identity()?;
+        let records = run.map(|directory| Records::create(directory, &reached)).transpose()?;
+        Ok(Some(Self { identity, args: args.clone(), reached, asked, records }))
     }
 
     /// How many workers there are.
@@ -82,8 +114,8 @@ impl Conducted {
 }
 
 /// Has the workers make a run, and reports what they did.
-pub(crate) fn conduct(conducted: Conducted, options: Options, control: &Control) -> anyhow::Result<LoadReport> {
-    let Conducted { args, reached, identity, asked } = conducted;
+pub(crate) fn conduct(conducted: Conducted, options: Options, control: &Control) -> anyhow::Result<ByWorkers> {
+    let Conducted { args, reached, identity, asked, mut records } = conducted;
     let mut orchestrator = Orchestrator::new(asked, &options, now_ns());
     let (tell, told) = sync_channel(HEARD_MAX);
     let mut links = Vec::new();
@@ -93,11 +125,13 @@ pub(crate) fn conduct(conducted: Conducted, options: Options, control: &Control)
         links.push(link);
     }
     drop(tell);
-    while step(&mut orchestrator, &mut links, &told, control) != Phase::Over {}
+    while step(&mut orchestrator, &mut links, &told, (control, &mut records)) != Phase::Over {}
     // What was said last goes out; then the connections end, and with them the processes.
     links.iter_mut().for_each(|link| drop(link.out.take()));
     links.iter().filter_map(|link| link.running.as_ref()).for_each(|running| running.end());
-    Ok(orchestrator.report(options)?)
+    let report = orchestrator.report(options)?;
+    let kept = records.map_or_else(Kept::default, |records| records.finish(&report));
+    Ok(ByWorkers { report, kept })
 }
 
 /// Says what is to be said, and takes in what came meanwhile.
@@ -105,11 +139,11 @@ fn step(
     orchestrator: &mut Orchestrator,
     links: &mut [Link],
     told: &Receiver<(usize, Heard)>,
-    control: &Control,
+    (control, records): (&Control, &mut Option<Records>),
 ) -> Phase {
     while let Some((number, message)) = orchestrator.next_message() {
-        if let Err(why) = links[number].say(&message) {
-            orchestrator.gone(number, why, now_ns(), control);
+        if let Err(error) = links[number].say(&message) {
+            orchestrator.gone(number, error.to_string(), now_ns(), control);
         }
     }
     let mut heard = match told.recv_timeout(LOOK) {
@@ -128,6 +162,11 @@ fn step(
             Heard::Message { message, at_ns } => orchestrator.take(number, *message, at_ns, control),
             Heard::Gone(why) => orchestrator.gone(number, why, now_ns(), control),
         }
+        while let Some((worker, recorded)) = orchestrator.next_record() {
+            if let Some(records) = records {
+                records.take(worker, recorded);
+            }
+        }
         room -= 1;
         heard = if room > 0 { told.try_recv().ok() } else { None };
     }
@@ -140,12 +179,12 @@ fn step(
 
 impl Link {
     /// Has a message written.
-    fn say(&mut self, message: &ToWorker) -> Result<(), String> {
-        let bytes = encoded(message).map_err(|error| error.to_string())?;
+    fn say(&mut self, message: &ToWorker) -> Result<(), UnsaidError> {
+        let bytes = encoded(message)?;
         let Some(out) = &self.out else { return Ok(()) };
         match out.try_send(bytes) {
             Ok(()) => Ok(()),
-            Err(TrySendError::Full(_)) => Err("it takes nothing in any more; is the way there congested?".to_owned()),
+            Err(TrySendError::Full(_)) => Err(UnsaidError::Congested),
             // Its reader says why.
             Err(TrySendError::Disconnected(_)) => {
                 self.out = None;

@@ -7,8 +7,10 @@ mod args;
 mod child;
 mod conduct;
 mod limits;
+mod own_record;
 mod place;
 mod reading;
+mod records;
 mod session;
 mod tell;
 mod tls;
@@ -16,6 +18,6 @@ mod words;
 mod worker_args;
 
 pub(super) use args::WorkersArgs;
-pub(super) use conduct::{Conducted, conduct};
+pub(super) use conduct::{ByWorkers, Conducted, conduct};
 pub(super) use tell::{as_json, lost_of, write as write_workers};
 pub(crate) use worker_args::{Args as WorkerArgs, run as run_worker};

@@ -4,18 +4,23 @@
 use super::super::files::Copies;
 use super::conduct::now_ns;
 use super::limits::Limits;
-use super::reading::prepare;
+use super::own_record::{Loaded, OwnRecord, OwnRecordError, loaded};
+use super::reading::{Part, prepare};
 use std::io::{Read, Write};
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
-use weir_load::Control;
-use weir_load::workers::{Act, Decoder, Made, OwnSlice, Prepared, ToWorker, Worker, encoded, greeting};
+use weir_load::workers::{Act, Decoder, Made, OwnSlice, PartError, ToWorker, Worker, encoded, greeting};
+use weir_load::{Control, LoadError};
 
 /// Messages that wait to be taken in, or to be written.
 const WAITING_MAX: usize = 1024;
 /// Intervals of loops that wait to be sent: beyond, loops go on with the interval that they have.
 const SLICES_MAX: usize = 64;
+/// Bytes of a record that wait to be written, at most; a piece more.
+const RECORD_WAITING_MAX: usize = 2 << 20;
 /// How often it is looked at the clock and at slices.
 const LOOK: Duration = Duration::from_millis(10);
 /// How often counters are told.
@@ -26,7 +31,7 @@ enum Event {
     Told { message: Box<ToWorker>, at_ns: u64 },
     Misled,
     Gone,
-    Made(Result<Box<Made>, String>),
+    Loaded(Box<Loaded>),
 }
 
 /// Whether a worker may take a job now.
@@ -43,15 +48,24 @@ struct Run {
     slices: Receiver<OwnSlice>,
 }
 
+/// A part that is made, behind the record that goes out before it.
+struct Finished {
+    made: Result<Made, LoadError>,
+    record: Option<OwnRecord>,
+}
+
 /// One session with an orchestrator.
 struct Session<'a> {
     worker: Worker,
     copies: Copies,
     limits: &'a Limits,
     turn: Turn,
-    prepared: Option<Prepared>,
+    prepared: Option<Part>,
     run: Option<Run>,
+    finished: Option<Finished>,
     out: SyncSender<Vec<u8>>,
+    /// Bytes that wait to be written.
+    unwritten: Arc<AtomicUsize>,
     events: SyncSender<Event>,
     told_ns: u64,
 }
@@ -65,7 +79,9 @@ pub(super) fn session(
 ) -> Option<&'static str> {
     let (events, happened) = sync_channel(WAITING_MAX);
     let (out, unsent) = sync_channel::<Vec<u8>>(WAITING_MAX);
-    let writing = std::thread::spawn(move || write(to, &unsent));
+    let unwritten = Arc::new(AtomicUsize::new(0));
+    let left = Arc::clone(&unwritten);
+    let writing = std::thread::spawn(move || write(to, &unsent, &left));
     let reader = events.clone();
     std::thread::spawn(move || read(from, &reader));
     let mut session = Session {
@@ -75,7 +91,9 @@ pub(super) fn session(
         turn,
         prepared: None,
         run: None,
+        finished: None,
         out,
+        unwritten,
         events,
         told_ns: 0,
     };
@@ -94,7 +112,7 @@ pub(super) fn session(
     why
 }
 
-fn write(mut to: impl Write, unsent: &Receiver<Vec<u8>>) {
+fn write(mut to: impl Write, unsent: &Receiver<Vec<u8>>, left: &AtomicUsize) {
     if to.write_all(greeting()).and_then(|()| to.flush()).is_err() {
         return;
     }
@@ -103,6 +121,7 @@ fn write(mut to: impl Write, unsent: &Receiver<Vec<u8>>) {
         if to.write_all(&bytes).and_then(|()| to.flush()).is_err() {
             return;
         }
+        left.fetch_sub(bytes.len(), Ordering::Relaxed);
     }
 }
 
@@ -134,11 +153,8 @@ impl Session<'_> {
     /// Moves the state machine until it wants an end; why, where it is not that all is done.
     fn until_end(&mut self, happened: &Receiver<Event>) -> Option<&'static str> {
         loop {
-            while let Some(act) = self.worker.next_act() {
-                if let Act::End { why } = act {
-                    return why;
-                }
-                self.act(act);
+            if let ControlFlow::Break(why) = self.acts() {
+                return why;
             }
             let mut event = happened.recv_timeout(LOOK).ok();
             while let Some(one) = event {
@@ -146,8 +162,20 @@ impl Session<'_> {
                 event = happened.try_recv().ok();
             }
             self.hand_on();
+            self.finish();
             self.worker.tick(now_ns());
         }
+    }
+
+    /// Does what is to be done; an end where the session is to have one, with why.
+    fn acts(&mut self) -> ControlFlow<Option<&'static str>> {
+        while let Some(act) = self.worker.next_act() {
+            if let Act::End { why } = act {
+                return ControlFlow::Break(why);
+            }
+            self.act(act);
+        }
+        ControlFlow::Continue(())
     }
 
     fn take(&mut self, event: Event) {
@@ -159,13 +187,43 @@ impl Session<'_> {
             }
             Event::Misled => self.worker.misled("the orchestrator sent what is no message of this version"),
             Event::Gone => self.worker.gone(),
-            Event::Made(result) => {
+            Event::Loaded(loaded) => {
                 // All slices were handed out before.
                 self.hand_on();
                 self.run = None;
-                self.worker.made(result.map(|made| *made));
+                let Loaded { made, record } = *loaded;
+                let record = record.and_then(|record| record.map_err(|error| self.unrecorded(&error)).ok());
+                self.finished = Some(Finished { made, record });
             }
         }
+    }
+
+    fn unrecorded(&mut self, error: &OwnRecordError) {
+        self.worker.unrecorded(error.to_string());
+    }
+
+    /// Sends the record of a run that is over, as its way takes it, and the part behind it.
+    fn finish(&mut self) {
+        let Some(mut finished) = self.finished.take() else { return };
+        let mut waiting = self.unwritten.load(Ordering::Relaxed);
+        while let Some(record) = &mut finished.record {
+            if waiting > RECORD_WAITING_MAX || self.worker.is_over() {
+                self.finished = Some(finished);
+                return;
+            }
+            match record.next_piece() {
+                Ok(Some(piece)) => {
+                    waiting += piece.bytes.len();
+                    self.worker.record(piece);
+                }
+                Ok(None) => finished.record = None,
+                Err(error) => {
+                    self.unrecorded(&error);
+                    finished.record = None;
+                }
+            }
+        }
+        self.worker.made(finished.made.map_err(PartError::from));
     }
 
     /// Tells what the loops handed out, and the counters from time to time.
@@ -194,7 +252,7 @@ impl Session<'_> {
             }
             Act::Prepare(job) => {
                 let result = match self.turn {
-                    Turn::Busy => Err("it makes a run for another orchestrator; wait until that has ended".to_owned()),
+                    Turn::Busy => Err(PartError::Busy),
                     Turn::Free => prepare(&job, std::mem::take(&mut self.copies), self.limits),
                 };
                 self.worker.prepared(result.map(|prepared| self.prepared = Some(prepared)));
@@ -210,6 +268,7 @@ impl Session<'_> {
     }
 
     fn send(&mut self, bytes: Vec<u8>) {
+        self.unwritten.fetch_add(bytes.len(), Ordering::Relaxed);
         match self.out.try_send(bytes) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => self.worker.misled("the orchestrator takes nothing in any more"),
@@ -219,14 +278,14 @@ impl Session<'_> {
 
     /// Begins the load.
     fn run(&mut self, at_ns: u64) {
-        let Some(prepared) = self.prepared.take() else { return };
+        let Some(Part { prepared, events }) = self.prepared.take() else { return };
         let (hand_out, slices) = sync_channel(SLICES_MAX);
         let control = Arc::new(Control::handing_out(hand_out));
-        let (of_run, events) = (Arc::clone(&control), self.events.clone());
+        let (of_run, tell) = (Arc::clone(&control), self.events.clone());
         std::thread::spawn(move || {
-            let made = prepared.make(at_ns, &of_run).map(Box::new).map_err(|error| error.to_string());
+            let loaded = loaded(events, || prepared.make(at_ns, &of_run));
             // If there is no receiver any more, the session is over.
-            let _ = events.send(Event::Made(made));
+            let _ = tell.send(Event::Loaded(Box::new(loaded)));
         });
         self.run = Some(Run { control, slices });
     }

@@ -1,78 +1,33 @@
 //! The words of a command line that go to workers: how to load. Others are the orchestrator's own, or refused.
 
 use super::super::args::Args;
+use super::super::load_args::loading_options;
 use super::super::usage::Usage;
 use anyhow::anyhow;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 
-/// Options that each worker obeys for its part.
-const SHARED: &[&str] = &[
-    "url",
-    "connections",
-    "requests",
-    "duration",
-    "rate",
-    "poisson",
-    "seed",
-    "queue",
-    "no_keepalive",
-    "pipeline",
-    "http2",
-    "streams",
-    "threads",
-    "io",
-    "timeout",
-    "method",
-    "headers",
-    "body",
-    "insecure",
-    "ca",
-    "urls",
-    "sessions",
-    "think",
-    "http1_0",
-    "keepalive",
-    "user",
-    "bearer",
-    "cookie",
-    "cookie_jar",
-    "traceparent",
-    "steps",
-    "ramp",
-    "bursts",
-    "replay",
-    "speed",
-    "cert",
-    "key",
-    "sni",
-    "no_sni",
-    "resume",
-    "no_resume",
-    "pin",
-    "tls",
-    "ciphers",
-    "ipv4",
-    "ipv6",
-    "resolve",
-    "resolve_again",
-    "select_address",
-    "connect_to",
-    "proxy",
-    "mix",
-    "directories",
-    "directory_zipf",
-    "files",
-    "fileset_seed",
-    "client",
-    "limit_read",
-    "limit_write",
-    "latency",
-    "patience",
-    "slo",
-    "check",
-    "ok",
+/// Options of a load that are of one generator or one host, and that no worker obeys.
+const OF_ONE: [&str; 10] = [
+    "cpu",
+    "source",
+    "unix",
+    "flash_crowd",
+    "client_requests",
+    "client_pause",
+    "hot_files",
+    "stream",
+    "between_at_most",
+    "stream_for",
 ];
+
+/// Options that each worker obeys for its part, beside those that say how to load.
+const BESIDE: [&str; 6] = ["url", "duration", "io", "slo", "check", "ok"];
+
+/// Whether each worker obeys an option for its part.
+fn is_shared(id: &str) -> bool {
+    BESIDE.contains(&id) || loading_options().any(|name| name == id) && !OF_ONE.contains(&id)
+}
 
 /// Options that the orchestrator obeys alone.
 const OWN: &[&str] = &[
@@ -82,6 +37,7 @@ const OWN: &[&str] = &[
     "worker_ca",
     "remote_weir",
     "ssh_config",
+    "run",
     "json",
     "quiet",
     "verbose",
@@ -118,7 +74,7 @@ pub(super) fn taken(words: &[String]) -> Result<ArgMatches, Usage> {
     let matches = command().no_binary_name(true).try_get_matches_from(words)?;
     for argument in command().get_arguments() {
         let id = argument.get_id().as_str();
-        if given(&matches, id) && !SHARED.contains(&id) {
+        if given(&matches, id) && !is_shared(id) {
             return Err(anyhow!("{} is no option of a worker's", spelled(argument)).into());
         }
     }
@@ -140,7 +96,7 @@ fn passed_on(matches: &ArgMatches) -> Result<Vec<String>, Usage> {
         if !given(matches, id) || OWN.contains(&id) {
             continue;
         }
-        if !SHARED.contains(&id) {
+        if !is_shared(id) {
             refused.push(spelled(argument));
             continue;
         }
@@ -178,10 +134,14 @@ mod tests {
     fn every_name_is_an_option() {
         let command = command();
         let known: Vec<&str> = command.get_arguments().map(|argument| argument.get_id().as_str()).collect();
-        for name in SHARED.iter().chain(OWN) {
+        for name in OF_ONE.iter().chain(&BESIDE).chain(OWN) {
             assert!(known.contains(name), "{name}");
-            assert!(!(SHARED.contains(name) && OWN.contains(name)), "{name} is in both lists");
         }
+        for name in OWN {
+            assert!(!is_shared(name), "{name} is in two lists");
+        }
+        // What says how to load is known here: a new option is shared unless a list says otherwise.
+        assert!(loading_options().all(|name| known.contains(&name)));
     }
 
     #[test]
@@ -193,8 +153,8 @@ mod tests {
         assert_eq!(words, expected);
         let again = taken(&words).expect("its own words");
         assert_eq!(again.get_one::<u32>("connections"), Some(&8));
-        let refused = sent("load --workers h --cpu 1 --run d --source 127.0.0.2 http://h/").expect_err("not shared");
-        assert!(["--cpu", "--run", "--source"].iter().all(|name| refused.contains(name)), "{refused}");
+        let refused = sent("load --workers h --cpu 1 --unix /s --source 127.0.0.2 http://h/").expect_err("not shared");
+        assert!(["--cpu", "--unix", "--source"].iter().all(|name| refused.contains(name)), "{refused}");
     }
 
     #[test]
