@@ -4,6 +4,7 @@ use super::builtin;
 use super::cut::Cut;
 use super::host;
 use super::loading::OfWorld;
+use super::stack::StackArea;
 use super::state::{Stage, State, Turn};
 use super::world::World;
 use corosensei::stack::DefaultStack;
@@ -80,9 +81,9 @@ impl ScriptUser {
         let none = |words: String| (Failure::new(words), Told::default());
         let stack = DefaultStack::new(STACK_BYTES)
             .map_err(|wrong| none(format!("user {number} gets no stack: {wrong}; take fewer users (--vus)")))?;
-        let of_user = told.clone();
+        let (of_user, area) = (told.clone(), StackArea::of(&stack));
         let mut coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<Turn, Wants>, _: Turn| {
-            let state = Rc::new(State::new(world, number));
+            let state = Rc::new(State::new(world, number, area));
             state.set_yielder(yielder);
             let life = Life { state, told: of_user, session };
             if let Err(wrong) = life.live() {
@@ -141,6 +142,7 @@ impl Behaviour for ScriptUser {
         let turn = match news {
             News::Begins(iteration) => Turn::Begins(iteration),
             News::Answered(answers) => Turn::Answered(NonNull::from(answers)),
+            News::Heard(events) => Turn::Heard(events),
             News::Woke => Turn::Woke,
             News::Ends => Turn::Ends,
         };
@@ -198,7 +200,7 @@ impl Life {
     fn begin<'js>(&self, ctx: &Ctx<'js>) -> Result<Script<'js>, Error> {
         self.state.begin_turn();
         let host = host::install(ctx, &self.state)?;
-        ctx.eval::<(), _>(builtin::START)?;
+        self.state.world.sources.module(ctx, builtin::START)?.eval()?.1.finish::<()>()?;
         let main = serde_json::Value::from(self.state.world.main.display().to_string());
         let entry = format!("import * as main from {main}; globalThis.__weir.main = main;");
         Module::evaluate(ctx.clone(), "weir:entry", entry)?.finish::<()>()?;

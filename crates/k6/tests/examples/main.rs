@@ -2,6 +2,7 @@
 //! iterations, checks and the names of metrics are equal. `scripts/test-k6` builds k6 and runs this.
 // scripts/test: waits
 
+mod both;
 mod site;
 
 use serde_json::{Value, json};

@@ -126,6 +126,7 @@ fn answer(request: &Request, scheme: &str) -> Vec<u8> {
 
 fn quickpizza(request: &Request) -> Vec<u8> {
     match request.path.as_str() {
+        "/status/404" => reply(404, &[], ""),
         "/pi.php" => reply(200, &[("Content-Type", "text/html")], "3.14"),
         path if path.contains("/static/") => reply(200, &[("Content-Type", "text/plain")], "asset"),
         _ => reply(

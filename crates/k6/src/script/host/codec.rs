@@ -2,10 +2,12 @@
 
 use super::giving::{give, thrown};
 use crate::hash::{hash, hex, hmac};
+use crate::script::state::State;
 use base64::Engine as _;
 use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use rquickjs::{ArrayBuffer, Ctx, Object, Result, Value};
+use std::rc::Rc;
 
 /// The most random bytes at a time.
 const RANDOM_MAX: f64 = 1048576.0;
@@ -47,12 +49,7 @@ fn base64_of(name: &str) -> Option<&'static GeneralPurpose> {
     })
 }
 
-pub(super) fn install<'js>(ctx: &Ctx<'js>, host: &Object<'js>) -> Result<()> {
-    texts(ctx, host)?;
-    hashes(ctx, host)
-}
-
-fn texts<'js>(ctx: &Ctx<'js>, host: &Object<'js>) -> Result<()> {
+pub(super) fn texts<'js>(ctx: &Ctx<'js>, host: &Object<'js>, _: &Rc<State>) -> Result<()> {
     let unknown =
         |ctx: &Ctx<'_>, name: &str| thrown(ctx, format!("base64: {name:?} is none of std, rawstd, url, rawurl"));
     give!(ctx, host, "b64encode", move |ctx: Ctx<'js>, value: Value<'js>, name: String| -> Result<String> {
@@ -81,7 +78,7 @@ fn texts<'js>(ctx: &Ctx<'js>, host: &Object<'js>) -> Result<()> {
     Ok(())
 }
 
-fn hashes<'js>(ctx: &Ctx<'js>, host: &Object<'js>) -> Result<()> {
+pub(super) fn hashes<'js>(ctx: &Ctx<'js>, host: &Object<'js>, _: &Rc<State>) -> Result<()> {
     let unknown = |ctx: &Ctx<'_>, name: &str| thrown(ctx, format!("crypto: {name:?} is no hash that is known"));
     give!(ctx, host, "hash", move |ctx: Ctx<'js>, name: String, value: Value<'js>| -> Result<ArrayBuffer<'js>> {
         let made = hash(&name, &needed(&ctx, &value)?).ok_or_else(|| unknown(&ctx, &name))?;

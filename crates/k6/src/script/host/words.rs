@@ -33,6 +33,7 @@ pub(crate) fn place_of(thrown: &Value<'_>) -> String {
 /// The stack below the first line, without the modules that come with the program.
 fn stack_of(thrown: &Value<'_>) -> String {
     let stack = thrown.as_exception().and_then(rquickjs::Exception::stack).unwrap_or_default();
-    let own = |line: &&str| !line.is_empty() && !line.contains("(native)") && !line.contains("weir:entry");
+    let inner = ["(native)", "weir:entry", "<null>", "(k6"];
+    let own = |line: &&str| !line.is_empty() && !inner.iter().any(|words| line.contains(words));
     stack.lines().map(str::trim).filter(own).take(LINES_MAX).map(|line| format!("\n\t{line}")).collect()
 }
