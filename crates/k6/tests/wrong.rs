@@ -42,7 +42,7 @@ fn modules_and_files_that_are_not_there() {
 
 #[test]
 fn scripts_that_throw_while_they_begin() {
-    fails("export default function () {\n  let a = ;\n}", &[], 107, &["SyntaxError", "main.js:2:"]);
+    fails("export default function () {\n  let a = ;\n}", &[], 107, &["SyntaxError", "main.js:2"]);
     fails("\nnone();", &[], 107, &["ReferenceError: none is not defined", "main.js:2:"]);
     fails("while (true) {}", &["--script-limit", "100ms"], 107, &["computed for 100ms", "--script-limit"]);
     fails(

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output};
-use weir_testkit::websocket::Echo;
 
 /// Each script with its name, words of the command line, and the exit status that both have.
 const SCRIPTS: [(&str, &str, &[&str], i32); 9] = [
@@ -21,18 +20,13 @@ const SCRIPTS: [(&str, &str, &[&str], i32); 9] = [
     ("wildcards.js", include_str!("scripts/wildcards.js"), &[], 0),
 ];
 
-struct Servers {
-    site: Site,
-    echo: Echo,
-}
-
-fn run(program: &Path, (name, source): (&str, &str), words: &[&str], servers: &Servers, folder: &Path) -> Output {
+fn run(program: &Path, (name, source): (&str, &str), words: &[&str], site: &Site, folder: &Path) -> Output {
     let (script, config) = (folder.join(name), folder.join("config.json"));
     std::fs::write(&script, source).unwrap();
     let hosts = json!({
-        "*.weir.test:443": format!("127.0.0.1:{}", servers.site.encrypted),
-        "plain.weir.test": format!("127.0.0.1:{}", servers.site.plain),
-        "*.plain.test": format!("127.0.0.1:{}", servers.site.plain),
+        "*.weir.test:443": format!("127.0.0.1:{}", site.encrypted),
+        "plain.weir.test": format!("127.0.0.1:{}", site.plain),
+        "*.plain.test": format!("127.0.0.1:{}", site.plain),
     });
     std::fs::write(&config, json!({ "hosts": hosts }).to_string()).unwrap();
     // That of another run must not be taken for this one's.
@@ -41,8 +35,8 @@ fn run(program: &Path, (name, source): (&str, &str), words: &[&str], servers: &S
         .current_dir(folder)
         .args(["run", "--quiet", "--insecure-skip-tls-verify", "--config", "config.json"])
         .args(["--summary-export", "summary.json", "--summary-trend-stats", "count"])
-        .args(["-e", &format!("ECHO=ws://{}", servers.echo.addr())])
-        .args(["-e", &format!("SITE=127.0.0.1:{}", servers.site.plain)])
+        .args(["-e", &format!("ECHO=ws://{}", site.echo.addr())])
+        .args(["-e", &format!("SITE=127.0.0.1:{}", site.plain)])
         .args(words)
         .arg(script)
         .env("K6_NO_USAGE_REPORT", "true")
@@ -71,12 +65,12 @@ fn scripts_count_the_same_in_both() {
         eprintln!("skipped: k6 is built by scripts/test-k6");
         return;
     };
-    let servers = Servers { site: Site::start(), echo: Echo::start(([127, 0, 0, 1], 0).into()).unwrap() };
+    let site = Site::start();
     let folder = tempfile::tempdir().unwrap();
     let mut wrong = Vec::new();
     for (name, source, words, status) in SCRIPTS {
         let of = |program: &Path| {
-            let output = run(program, (name, source), words, &servers, folder.path());
+            let output = run(program, (name, source), words, &site, folder.path());
             (output, summary(folder.path()))
         };
         let (theirs, ours) = (of(&k6), of(&weir()));
@@ -132,13 +126,13 @@ fn values_one_by_one_are_the_same_in_both() {
         eprintln!("skipped: k6 is built by scripts/test-k6");
         return;
     };
-    let servers = Servers { site: Site::start(), echo: Echo::start(([127, 0, 0, 1], 0).into()).unwrap() };
+    let site = Site::start();
     let folder = tempfile::tempdir().unwrap();
     let script = ("outputs.js", include_str!("scripts/outputs.js"));
     let words = ["--out", "json=out.json", "--out", "csv=out.csv", "--tag", "run=x"];
     let mut written = Vec::new();
     for program in [k6, weir()] {
-        let output = run(&program, script, &words, &servers, folder.path());
+        let output = run(&program, script, &words, &site, folder.path());
         assert!(output.status.success(), "{output:?}");
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         let rows: Vec<String> = read("out.csv").lines().map(str::to_owned).collect();

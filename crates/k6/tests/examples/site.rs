@@ -7,11 +7,14 @@ use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use weir_testkit::websocket::Echo;
 
 /// A server with a plain port and an encrypted one.
 pub(crate) struct Site {
     pub(crate) plain: u16,
     pub(crate) encrypted: u16,
+    /// WebSockets that send back what comes.
+    pub(crate) echo: Echo,
     /// Requests that were answered.
     pub(crate) requests: Arc<AtomicU64>,
 }
@@ -54,7 +57,8 @@ impl Site {
                 });
             }
         });
-        Self { plain: ports.0, encrypted: ports.1, requests }
+        let echo = Echo::start(([127, 0, 0, 1], 0).into()).unwrap();
+        Self { plain: ports.0, encrypted: ports.1, echo, requests }
     }
 }
 

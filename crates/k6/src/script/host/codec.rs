@@ -19,13 +19,11 @@ pub(crate) fn bytes_of(value: &Value<'_>) -> Result<Option<Vec<u8>>> {
     }
     let Some(object) = value.as_object() else { return Ok(None) };
     if let Some(buffer) = ArrayBuffer::from_object(object.clone()) {
-        // SAFETY: the bytes are copied before the script can run.
-        return Ok(Some(unsafe { buffer.as_bytes() }.map(<[u8]>::to_vec).unwrap_or_default()));
+        return Ok(Some(buffer.as_bytes().map(<[u8]>::to_vec).unwrap_or_default()));
     }
     if let Ok(buffer) = object.get::<_, ArrayBuffer<'_>>("buffer") {
         let (from, length) = (object.get::<_, usize>("byteOffset")?, object.get::<_, usize>("byteLength")?);
-        // SAFETY: as above.
-        let bytes = unsafe { buffer.as_bytes() }.unwrap_or_default();
+        let bytes = buffer.as_bytes().unwrap_or_default();
         return Ok(Some(bytes.get(from..from + length).unwrap_or_default().to_vec()));
     }
     if let Some(array) = object.as_array() {
