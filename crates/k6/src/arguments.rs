@@ -237,9 +237,7 @@ impl Arguments {
                 _ => return Err(wrong("compact or disabled")),
             },
             "--summary-export" => self.summary_export = Some(value.into()),
-            "--out" => {
-                self.outputs.push(Output::parse(value).ok_or_else(|| wrong(OUTPUTS))?);
-            }
+            "--out" => self.outputs.push(Output::parse(value).ok_or_else(|| wrong(OUTPUTS))?),
             "--config" => self.config = Some(value.into()),
             "--quiet" => self.quiet = truth()?,
             "--no-color" => self.without_colours = truth()?,

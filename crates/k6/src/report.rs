@@ -56,7 +56,7 @@ fn own(made: &Made, data: &Value) -> Result<Vec<(String, Vec<u8>)>, String> {
     let user = ScriptUser::begin(Arc::clone(&made.world), session, 0);
     let mut user = user.map_err(|(failure, _)| failure.words.to_string())?;
     user.run_alone(alone()).map_err(|failure| failure.words.to_string())?;
-    Ok(user.told().summary.unwrap_or_default())
+    Ok(user.told().summary.unwrap_or_default().into_vec())
 }
 
 fn write(place: &str, bytes: &[u8]) -> Result<(), Wrong> {

@@ -113,10 +113,9 @@ fn open_outputs(arguments: &Arguments, world: &World, plan: &Plan) -> Result<Vec
     for (key, text, _) in &plan.thresholds {
         of_run.thresholds.entry(key.clone()).or_default().push(text.clone());
     }
-    let wrong = |(name, wrong)| Wrong::source(format!("--out: {name} cannot be written: {wrong}"));
-    let (points, writings) = output::open(&arguments.outputs, of_run).map_err(wrong)?;
-    world.metrics().points = Some(points);
-    Ok(writings)
+    let opened = output::open(&arguments.outputs, of_run).map_err(|wrong| Wrong::source(wrong.to_string()))?;
+    world.metrics().points = Some(opened.points);
+    Ok(opened.writings)
 }
 
 /// The options of a file of them.

@@ -239,7 +239,7 @@ mod tests {
             prop_assert_eq!(read["data"]["value"].as_f64(), Some(number));
             let row = written(Form::Csv, number, &tags);
             let quotes = row.matches('"').count();
-            prop_assert!(quotes % 2 == 0);
+            prop_assert!(quotes.is_multiple_of(2));
             // Lines' ends stand within quotes alone, but for the last.
             let outside = row.split('"').step_by(2).map(|part| part.matches('\n').count()).sum::<usize>();
             prop_assert_eq!(outside, 1);

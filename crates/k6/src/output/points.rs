@@ -32,19 +32,37 @@ pub(crate) struct OfRun {
     pub(crate) thresholds: BTreeMap<String, Vec<String>>,
 }
 
-/// Opens outputs; what takes the values, and the threads that write them.
-pub(crate) fn open(outputs: &[Output], of_run: OfRun) -> Result<(Box<dyn Points>, Vec<Writing>), (String, io::Error)> {
+/// Outputs that are open: what takes the values, and the threads that write them.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) points: Box<dyn Points>,
+    pub(crate) writings: Vec<Writing>,
+}
+
+/// An output cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("--out: {name} cannot be written: {cause}; name a file in a folder that is there and may be written")]
+pub(crate) struct OutputError {
+    name: String,
+    cause: io::Error,
+}
+
+/// Opens outputs.
+///
+/// # Errors
+/// [`OutputError`].
+pub(crate) fn open(outputs: &[Output], of_run: OfRun) -> Result<Opened, OutputError> {
     let (mut all, mut threads) = (Vec::new(), Vec::new());
     for output in outputs {
         let mut head = Vec::new();
         begin(output.form, &mut head);
-        let (sender, thread) = writing(output, head).map_err(|wrong| (output.name(), wrong))?;
+        let (sender, thread) = writing(output, head).map_err(|cause| OutputError { name: output.name(), cause })?;
         all.push((output.form, sender));
         threads.push(thread);
     }
     let OfRun { tags, thresholds } = of_run;
     let points = Outputs { all, tags, thresholds, told: HashSet::new(), room: Vec::new() };
-    Ok((Box::new(points), threads))
+    Ok(Opened { points: Box::new(points), writings: threads })
 }
 
 /// Adds a tag, unless there is one of that name.

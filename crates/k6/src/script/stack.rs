@@ -34,8 +34,8 @@ impl StackArea {
         let begin = self.lowest.next_multiple_of(page);
         let end = here.saturating_sub(MARGIN_BYTES) / page * page;
         if end > begin {
-            // SAFETY: the pages are of this stack, and below all that is in use of it: the frames of the call itself lie
-            // within the margin. They are zeros when they are used again. If the call fails, they stay.
+            // SAFETY: the pages are of this stack, and below all that is in use of it: the frames of the call lie within
+            // the margin. They are zeros when they are used again. If the call fails, they stay.
             unsafe { libc::madvise(begin as *mut libc::c_void, end - begin, libc::MADV_DONTNEED) };
         }
     }

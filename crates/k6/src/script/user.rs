@@ -43,12 +43,15 @@ pub(crate) struct Exports {
     pub(crate) options: Option<String>,
 }
 
+/// What `handleSummary` gives: where it goes, and what.
+type Summaries = Box<[(String, Vec<u8>)]>;
+
 /// What a session tells beside its wants.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Told {
     pub(crate) exports: Exports,
     /// What `handleSummary` gave: where it goes, and what.
-    pub(crate) summary: Option<Vec<(String, Vec<u8>)>>,
+    pub(crate) summary: Option<Summaries>,
     /// Why the script was stopped.
     pub(crate) cut: Option<Cut>,
     /// Whether it was the script that threw.
@@ -314,7 +317,7 @@ impl Life {
                 }
             }
         }
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).summary = Some(outputs);
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).summary = Some(outputs.into());
         Ok(())
     }
 

@@ -5,12 +5,12 @@ import { Counter } from 'k6/metrics';
 const events = new Counter('events');
 
 export default async function () {
-  const nobody = new WebSocket('ws://127.0.0.1:1/');
-  nobody.onerror = (event) => {
+  const absent = new WebSocket('ws://127.0.0.1:1/');
+  absent.onerror = (event) => {
     events.add(1);
     check(event, { 'an error': (e) => e.type === 'error' && e.error.length > 0 });
   };
-  nobody.onclose = () => events.add(10);
+  absent.onclose = () => events.add(10);
   const socket = new WebSocket(__ENV.ECHO);
   await new Promise((resolve) => { socket.onopen = resolve; });
   // A Blob that the script makes cannot be sent by k6 1.8.

@@ -36,8 +36,9 @@ export default function () {
         ticked += 1;
         if (ticked > 3) return;
         ticks.add(1);
+        // A machine may be slow: what ends the session comes behind all that is counted.
+        if (ticked === 3) socket.setTimeout(() => socket.send('late'), 50);
       }, 50);
-      socket.setTimeout(() => socket.send('late'), 400);
       socket.on('close', (code) => {
         closes.add(1);
         check(code, { 'own code': (c) => c === 4001 });

@@ -5,8 +5,8 @@ export default function () {
   const none = () => {};
   const plain = ws.connect(`ws://${__ENV.SITE}/status/404`, none);
   check(plain, { 'an answer of HTTP': (r) => r.status >= 200 && r.error === '' });
-  const nobody = ws.connect('ws://127.0.0.1:1/', none);
-  check(nobody, { 'no answer': (r) => r.status === 0 && r.error !== '' });
+  const absent = ws.connect('ws://127.0.0.1:1/', none);
+  check(absent, { 'no answer': (r) => r.status === 0 && r.error !== '' });
   let words = '';
   try {
     ws.connect(__ENV.ECHO);

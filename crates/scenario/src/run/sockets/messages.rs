@@ -25,7 +25,7 @@ fn mask() -> [u8; 4] {
 fn close_content(code: u16, reason: &str) -> Vec<u8> {
     // Of a control frame at most 125 bytes (RFC 6455 5.5).
     let end = (0..=reason.len().min(123)).rev().find(|at| reason.is_char_boundary(*at)).unwrap_or(0);
-    [&code.to_be_bytes()[..], reason[..end].as_bytes()].concat()
+    [&code.to_be_bytes()[..], &reason.as_bytes()[..end]].concat()
 }
 
 impl Runner {

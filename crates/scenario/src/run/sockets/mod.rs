@@ -1,4 +1,5 @@
-//! WebSockets of users: `opening` is how they are opened, `messages` what comes and goes, `socket` what is known of one.
+//! WebSockets of users: `opening` is how they are opened and end, `messages` what comes and goes, `socket` what is
+//! known of one.
 
 mod messages;
 mod opening;
