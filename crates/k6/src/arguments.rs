@@ -1,6 +1,7 @@
 //! k6's command line.
 
 use crate::options::Given;
+use crate::output::Output;
 use crate::script::Bounds;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ pub(crate) struct Arguments {
     pub(crate) without_thresholds: bool,
     pub(crate) without_summary: bool,
     pub(crate) summary_export: Option<PathBuf>,
+    /// Where values go one by one.
+    pub(crate) outputs: Vec<Output>,
     /// A file of options, which come behind the script's.
     pub(crate) config: Option<PathBuf>,
     pub(crate) quiet: bool,
@@ -69,6 +72,9 @@ const SHORT: [(&str, &str); 10] = [
     ("-c", "--config"),
     ("-h", "--help"),
 ];
+/// What outputs there are.
+const OUTPUTS: &str =
+    "json=FILE or csv=FILE (other outputs are not there: send such a file on, or take --summary-export FILE)";
 /// Options without a value.
 const SWITCHES: [&str; 17] = [
     "--no-setup",
@@ -89,8 +95,7 @@ const SWITCHES: [&str; 17] = [
     "--verbose",
     "--linger",
 ];
-const REFUSED: [(&str, &str); 13] = [
-    ("--out", "values do not go out one by one; take --summary-export FILE, or handleSummary()"),
+const REFUSED: [(&str, &str); 12] = [
     ("--rps", "requests are not held back as a whole; use the executor constant-arrival-rate"),
     ("--http-debug", "messages are not printed; use console.log in the script"),
     ("--execution-segment", "one process runs the whole test"),
@@ -232,6 +237,7 @@ impl Arguments {
                 _ => return Err(wrong("compact or disabled")),
             },
             "--summary-export" => self.summary_export = Some(value.into()),
+            "--out" => self.outputs.push(Output::parse(value).ok_or_else(|| wrong(OUTPUTS))?),
             "--config" => self.config = Some(value.into()),
             "--quiet" => self.quiet = truth()?,
             "--no-color" => self.without_colours = truth()?,
@@ -277,6 +283,9 @@ impl Arguments {
 
     /// Options of the environment, which come behind those of the command line.
     pub(crate) fn take_environment(&mut self, variable: impl Fn(&str) -> Option<String>) -> Result<(), UsageError> {
+        if let Some(outputs) = variable("K6_OUT").filter(|outputs| !outputs.is_empty() && self.outputs.is_empty()) {
+            outputs.split(',').try_for_each(|output| self.set("--out", output))?;
+        }
         let runs = ["vus", "duration", "iterations", "stages"];
         if runs.iter().any(|option| self.given.options.contains_key(*option)) {
             return Ok(());
@@ -323,7 +332,8 @@ mod tests {
     fn wrong_words_are_refused() {
         assert!(matches!(read(&["run"]), Err(UsageError::NoScript)));
         assert!(matches!(read(&["cloud", "t.js"]), Err(UsageError::Command(_))));
-        assert!(matches!(read(&["run", "--out", "json=x", "t.js"]), Err(UsageError::Refused { .. })));
+        assert!(matches!(read(&["run", "--out", "influxdb=http://h", "t.js"]), Err(UsageError::Value { .. })));
+        assert!(matches!(read(&["run", "--rps", "5", "t.js"]), Err(UsageError::Refused { .. })));
         assert!(matches!(
             read(&["run", "--nothing", "t.js"]),
             Err(UsageError::NoValue(_)) | Err(UsageError::Unknown(_))

@@ -2,6 +2,7 @@
 
 use crate::arguments::Arguments;
 use crate::options::Plan;
+use crate::output::Output;
 use crate::wrong::Wrong;
 use weir_scenario::executors::Executor;
 use weir_terminal::output::print;
@@ -13,8 +14,12 @@ pub(crate) fn heading(arguments: &Arguments, plan: &Plan) -> Result<(), Wrong> {
     let longest = crate::time::short(longest.unwrap_or_default());
     let count = plan.scenarios.len();
     let plural = if count == 1 { "" } else { "s" };
+    let outputs = match arguments.outputs.as_slice() {
+        [] => "-".to_owned(),
+        all => all.iter().map(Output::words).collect::<Vec<_>>().join(", "),
+    };
     let mut words = format!(
-        "\n     execution: local\n        script: {}\n        output: -\n\n     scenarios: (100.00%) {count} scenario{plural}, \
+        "\n     execution: local\n        script: {}\n        output: {outputs}\n\n     scenarios: (100.00%) {count} scenario{plural}, \
          {users} max VUs, {longest} max duration (incl. graceful stop):\n",
         arguments.script.display()
     );

@@ -12,6 +12,7 @@ mod heading;
 mod html;
 mod options;
 mod outcome;
+mod output;
 mod reaching;
 #[doc(hidden)]
 pub mod readers;
@@ -38,6 +39,7 @@ Usage: weir k6 [run] [options] SCRIPT.js
   -e, --env NAME=VALUE        a variable of __ENV
       --tag NAME=VALUE        a tag of all values
   -c, --config FILE           options as JSON, behind those of the script
+  -o, --out json=FILE|csv=FILE  each value, one by one (.gz packs JSON or CSV)
       --no-setup              without setup()
       --no-teardown           without teardown()
       --no-thresholds         without thresholds

@@ -56,7 +56,7 @@ fn own(made: &Made, data: &Value) -> Result<Vec<(String, Vec<u8>)>, String> {
     let user = ScriptUser::begin(Arc::clone(&made.world), session, 0);
     let mut user = user.map_err(|(failure, _)| failure.words.to_string())?;
     user.run_alone(alone()).map_err(|failure| failure.words.to_string())?;
-    Ok(user.told().summary.unwrap_or_default())
+    Ok(user.told().summary.unwrap_or_default().into_vec())
 }
 
 fn write(place: &str, bytes: &[u8]) -> Result<(), Wrong> {
@@ -132,7 +132,7 @@ pub(crate) fn status(made: &Made) -> (u8, Option<String>) {
     let report = &made.report;
     match &report.ended {
         Ended::Setup(failure) => {
-            return (crate::wrong::SCRIPT_EXCEPTION, Some(format!("setup() failed: {}", failure.words)));
+            return (crate::wrong::of_setup(failure), Some(format!("setup() failed: {}", failure.words)));
         }
         Ended::Unmade(failure) => return (crate::wrong::SCRIPT_EXCEPTION, Some(failure.words.to_string())),
         Ended::Planned | Ended::Stopped | Ended::Aborted(_) => {}
@@ -150,7 +150,7 @@ pub(crate) fn status(made: &Made) -> (u8, Option<String>) {
         return (99, Some(format!("thresholds on metrics {} have been crossed{ended}", names.join(", "))));
     }
     if let Some(failure) = &report.around {
-        return (crate::wrong::SCRIPT_EXCEPTION, Some(failure.words.to_string()));
+        return (crate::wrong::of_teardown(failure), Some(failure.words.to_string()));
     }
     match made.world.marked_failed() {
         Some(words) => (110, Some(format!("test marked as failed: {words}"))),

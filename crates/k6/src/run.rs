@@ -3,16 +3,17 @@
 use crate::arguments::Arguments;
 use crate::options::{Named, OptionError, Plan, plan};
 use crate::outcome::{About, Kept};
+use crate::output::{OfRun, Writing};
 use crate::script::{ScriptUser, Session, World};
 use crate::wrong::Wrong;
-use crate::{heading, reaching};
+use crate::{heading, output, reaching};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_scenario::behaviour::{Behaviour, Failure, Iteration, Maker, SharedJar, User};
 use weir_scenario::metrics::Threshold;
-use weir_scenario::run::{Ended, Handle, Reaching, Report, RunPlan};
+use weir_scenario::run::{Ended, Reaching, Report, RunPlan};
 use weir_terminal::stop::Stop;
 
 /// How often the user's wish to end is looked at.
@@ -94,8 +95,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Made, Wrong> {
     if !arguments.quiet {
         heading::heading(arguments, &plan)?;
     }
+    let writings = open_outputs(arguments, &world, &plan)?;
     let has_own_summary = named.functions.iter().any(|name| name == "handleSummary");
-    drive(world, plan, thresholds, reaching).map(|made| Made { has_own_summary, ..made })
+    let made = drive(Arc::clone(&world), plan, thresholds, reaching);
+    // What takes the values ends, and with it the threads that write them.
+    drop(world.metrics().points.take());
+    writings.into_iter().filter_map(Writing::end).for_each(|words| world.log("warning", &words, ""));
+    made.map(|made| Made { has_own_summary, ..made })
+}
+
+/// Has values go out one by one, where that is asked for.
+fn open_outputs(arguments: &Arguments, world: &World, plan: &Plan) -> Result<Vec<Writing>, Wrong> {
+    if arguments.outputs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut of_run = OfRun { tags: plan.settings.tags.clone(), ..OfRun::default() };
+    for (key, text, _) in &plan.thresholds {
+        of_run.thresholds.entry(key.clone()).or_default().push(text.clone());
+    }
+    let opened = output::open(&arguments.outputs, of_run).map_err(|wrong| Wrong::source(wrong.to_string()))?;
+    world.metrics().points = Some(opened.points);
+    Ok(opened.writings)
 }
 
 /// The options of a file of them.
@@ -115,12 +135,13 @@ fn drive(world: Arc<World>, plan: Plan, thresholds: Vec<Kept>, reaching: Reachin
         scenarios: plan.scenarios.clone(),
         setup: plan.has_setup,
         teardown: plan.has_teardown,
-        around_max: plan.limits.setup.max(plan.limits.teardown),
+        setup_max: plan.limits.setup,
+        teardown_max: plan.limits.teardown,
         reaching,
         // As in k6, what is under way is cut.
         stop_grace: Duration::ZERO,
     };
-    let handle = Arc::new(Handle::default());
+    let handle = Arc::clone(&world.handle);
     let stop = Stop::on_signals().map_err(|wrong| Wrong::system(&wrong))?;
     let (is_over, by_threshold) = (AtomicBool::new(false), AtomicBool::new(false));
     let outcome = std::thread::scope(|scope| {

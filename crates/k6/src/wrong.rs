@@ -3,7 +3,7 @@
 use crate::options::OptionError;
 use crate::script::{Told, World};
 use std::path::Path;
-use weir_scenario::behaviour::Failure;
+use weir_scenario::behaviour::{FailedBy, Failure};
 use weir_scenario::run::RunError;
 
 /// A wrong command line, a file that is not there, a module that is refused.
@@ -12,8 +12,27 @@ pub(crate) const USAGE: u8 = 2;
 const INVALID_CONFIG: u8 = 104;
 /// The script threw before the run, or in setup or teardown.
 pub(crate) const SCRIPT_EXCEPTION: u8 = 107;
+/// Setup, or teardown, took longer than it may.
+const SETUP_TIMEOUT: u8 = 100;
+const TEARDOWN_TIMEOUT: u8 = 101;
 /// The engine below cannot run.
 const OTHER: u8 = 1;
+
+/// The exit status of a setup that failed.
+pub(crate) fn of_setup(failure: &Failure) -> u8 {
+    match failure.by {
+        FailedBy::Itself => SCRIPT_EXCEPTION,
+        FailedBy::Time => SETUP_TIMEOUT,
+    }
+}
+
+/// The exit status of a teardown that failed.
+pub(crate) fn of_teardown(failure: &Failure) -> u8 {
+    match failure.by {
+        FailedBy::Itself => SCRIPT_EXCEPTION,
+        FailedBy::Time => TEARDOWN_TIMEOUT,
+    }
+}
 
 /// Why there is no run.
 #[derive(Debug, thiserror::Error)]

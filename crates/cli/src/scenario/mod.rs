@@ -158,7 +158,8 @@ fn plan(args: &Args, scenarios: &Scenarios) -> RunPlan {
         scenarios: scenarios.list.iter().map(|(planned, _)| planned.clone()).collect(),
         setup: scenarios.setup.is_some(),
         teardown: scenarios.teardown.is_some(),
-        around_max: scenarios.around_max,
+        setup_max: scenarios.around_max,
+        teardown_max: scenarios.around_max,
         reaching: Reaching { reach, trust, cpu: args.cpu, ..Reaching::default() },
         stop_grace: Duration::from_secs(1),
     }

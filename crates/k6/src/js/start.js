@@ -1,5 +1,9 @@
 // What every script has without importing it. Evaluated once for each user, before the script.
 (function (host) {
+  // Functions of the host that are not made yet are made when they are first asked for.
+  const { need } = host;
+  Object.setPrototypeOf(host, new Proxy({}, { get: (_, name) => (typeof name === "string" ? need(name) : undefined) }));
+
   const shown = (value) => {
     if (typeof value === "string") return value;
     if (value instanceof Error) return String(value);
@@ -23,27 +27,13 @@
     error: writer("error"),
   };
 
-  const random = (size) => new Uint8Array(host.randomBytes(size));
-  globalThis.crypto = {
-    getRandomValues(array) {
-      const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
-      if (bytes.length > 0) bytes.set(random(bytes.length));
-      return array;
-    },
-    randomUUID() {
-      const bytes = random(16);
-      bytes[6] = (bytes[6] & 0x0f) | 0x40;
-      bytes[8] = (bytes[8] & 0x3f) | 0x80;
-      return host.digestAs(bytes, "hex").replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
-    },
-    subtle: new Proxy({}, {
-      get: (_, name) => async (algorithm, data) => {
-        if (name !== "digest") throw new Error(`crypto.subtle.${String(name)} is not there: digest is, and k6/crypto`);
-        const given = typeof algorithm === "string" ? algorithm : algorithm.name;
-        return host.hash(String(given).toLowerCase().replace("-", ""), data);
-      },
-    }),
-  };
+  // Few scripts need it.
+  Object.defineProperty(globalThis, "crypto", {
+    configurable: true,
+    enumerable: true,
+    get: () => host.module("weir:webcrypto").default,
+    set: (value) => Object.defineProperty(globalThis, "crypto", { value, writable: true, configurable: true, enumerable: true }),
+  });
 
   // Timers and requests without waiting: the loop of an iteration, which `turn` goes on with.
   let timers = [];
@@ -65,9 +55,12 @@
   globalThis.clearInterval = drop;
   host.later = (prototype, request) =>
     new Promise((resolve, reject) => waiting.push({ prototype, request, resolve, reject }));
+  // What the module of sockets gives the loop, once that is loaded.
+  host.sockets = undefined;
   host.reset = () => {
     if (timers.length > 0) timers = [];
     if (waiting.length > 0) waiting = [];
+    if (host.sockets !== undefined) host.sockets.reset();
   };
   // Goes on by one step; false if nothing is left to do.
   host.turn = () => {
@@ -81,11 +74,20 @@
       });
       return true;
     }
-    if (timers.length === 0) return false;
+    const { sockets } = host;
+    if (sockets !== undefined && sockets.tell()) return true;
+    const areOpen = sockets !== undefined && sockets.areOpen();
+    if (timers.length === 0) {
+      if (areOpen) sockets.wait(-1);
+      return areOpen;
+    }
     let next = timers[0];
     for (const timer of timers) if (timer.at < next.at) next = timer;
     const wait = next.at - host.now();
-    if (wait > 0) host.sleep(wait / 1000);
+    // Events come in between timers, even where these are due one after the other.
+    if (areOpen) {
+      if (sockets.wait(Math.max(0, wait)) && wait > 0) return true;
+    } else if (wait > 0) host.sleep(wait / 1000);
     if (next.every > 0) next.at = host.now() + next.every;
     else drop(next.id);
     next.call(...next.values);

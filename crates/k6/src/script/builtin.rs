@@ -12,7 +12,11 @@ pub(super) fn source(name: &str) -> Option<&'static str> {
         "k6/execution" => include_str!("../js/execution.js"),
         "k6/html" => include_str!("../js/html.js"),
         "k6/timers" => include_str!("../js/timers.js"),
+        "k6/ws" => include_str!("../js/ws.js"),
+        "k6/websockets" | "k6/experimental/websockets" => include_str!("../js/websockets.js"),
         START => include_str!("../js/start.js"),
+        "weir:sockets" => include_str!("../js/sockets.js"),
+        "weir:webcrypto" => include_str!("../js/webcrypto.js"),
         "weir:jslib/url" => include_str!("../js/jslib_url.js"),
         "weir:jslib/k6-utils" => include_str!("../js/jslib_utils.js"),
         "weir:jslib/k6-summary" => include_str!("../js/jslib_summary.js"),
@@ -42,9 +46,6 @@ pub(super) fn of_jslib(address: &str) -> Option<&'static str> {
 /// Why a module of k6's is not there.
 pub(super) fn refusal(name: &str) -> Option<String> {
     let why = match name {
-        "k6/ws" | "k6/websockets" | "k6/experimental/websockets" => {
-            "WebSocket in scripts is not there yet; weir load ws://… loads WebSocket servers"
-        }
         "k6/net/grpc" | "k6/experimental/grpc" => "gRPC in scripts is not there yet",
         "k6/browser" | "k6/experimental/browser" => "no browser is driven",
         "k6/secrets" => "there are no sources of secrets; take them from __ENV",
@@ -53,7 +54,7 @@ pub(super) fn refusal(name: &str) -> Option<String> {
         "k6/experimental/timers" => "import it from k6/timers",
         _ if name.starts_with("k6/x/") => "extensions of k6 are programs of Go and cannot run here",
         _ if name == "k6" || name.starts_with("k6/") => {
-            "the modules k6, k6/http, k6/metrics, k6/data, k6/encoding, k6/crypto, k6/execution, k6/html and k6/timers are there"
+            "the modules k6, k6/http, k6/ws, k6/websockets, k6/metrics, k6/data, k6/encoding, k6/crypto, k6/execution, k6/html and k6/timers are there"
         }
         _ => return None,
     };

@@ -11,7 +11,10 @@ mod cut;
 mod host;
 mod hosts;
 mod loading;
+#[cfg(test)]
+mod socket_tests;
 mod sources;
+mod stack;
 mod state;
 #[cfg(test)]
 mod tests;

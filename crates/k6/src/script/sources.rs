@@ -106,14 +106,18 @@ impl Sources {
             }
         };
         let module = Module::declare(ctx.clone(), name, source)?;
-        let code = module.write(WriteOptions { strip_source: true, ..WriteOptions::default() })?;
+        // Places in modules of the program tell users nothing, and every user's runtime would hold them.
+        let strip_debug = builtin::source(name).is_some();
+        let code = module.write(WriteOptions { strip_source: true, strip_debug, ..WriteOptions::default() })?;
         self.compiled.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), code.into());
         Ok(module)
     }
 
     /// The name of a module that another imports.
     pub(crate) fn resolve(&self, base: &str, name: &str) -> std::result::Result<String, SourceError> {
-        if builtin::source(name).is_some() && !name.starts_with("weir:") {
+        // Modules of the program's own are for each other.
+        let is_own = name.starts_with("weir:") && builtin::source(base).is_none();
+        if builtin::source(name).is_some() && !is_own {
             return Ok(name.to_owned());
         }
         if let Some(words) = builtin::refusal(name) {
@@ -207,9 +211,11 @@ mod tests {
         assert_eq!(sources.resolve("/a/main.js", "k6/http").unwrap(), "k6/http");
         let jslib = "https://jslib.k6.io/k6-utils/1.4.0/index.js";
         assert_eq!(sources.resolve("/a/main.js", jslib).unwrap(), "weir:jslib/k6-utils");
-        assert!(matches!(sources.resolve("/a/main.js", "k6/ws"), Err(SourceError::Refused(_))));
+        assert!(matches!(sources.resolve("/a/main.js", "k6/net/grpc"), Err(SourceError::Refused(_))));
         assert!(matches!(sources.resolve("/a/main.js", "https://x/y.js"), Err(SourceError::Remote(_))));
         assert!(matches!(sources.resolve("/a/main.js", "lodash"), Err(SourceError::Bare(_))));
+        assert!(matches!(sources.resolve("/a/main.js", "weir:sockets"), Err(SourceError::Bare(_))));
+        assert_eq!(sources.resolve("k6/ws", "weir:sockets").unwrap(), "weir:sockets");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a user's runtime and its host share.
 
 use super::cut::Cut;
+use super::stack::{StackArea, is_long};
 use super::world::World;
 use crate::cookies::Jar;
 use crate::html::Dom;
@@ -11,7 +12,7 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_scenario::behaviour::{Answer, Iteration, Wants};
+use weir_scenario::behaviour::{Answer, Iteration, SocketEvent, SocketOrder, Wants};
 use weir_scenario::metrics::{MetricId, Tagged};
 
 /// What a coroutine is resumed with.
@@ -19,6 +20,8 @@ pub(super) enum Turn {
     Begins(Iteration),
     /// Valid until the coroutine is suspended again.
     Answered(NonNull<[Answer]>),
+    /// What happened to its sockets.
+    Heard(Vec<SocketEvent>),
     Woke,
     Ends,
 }
@@ -39,6 +42,7 @@ pub(super) type Pairs = Vec<(String, String)>;
 /// What a runtime and its host share.
 pub(crate) struct State {
     pub(super) world: Arc<World>,
+    stack: StackArea,
     yielder: Cell<Option<NonNull<Yielder<Turn, Wants>>>>,
     pub(super) stage: Cell<Stage>,
     cut: RefCell<Option<Cut>>,
@@ -56,6 +60,8 @@ pub(crate) struct State {
     pub(super) metadata: RefCell<Pairs>,
     /// Jars of cookies; the first is the user's own.
     pub(super) jars: RefCell<Vec<Jar>>,
+    /// How many sockets it has made.
+    pub(super) sockets: Cell<u32>,
     /// The number of the first page of HTML of this iteration, and the pages.
     pub(super) pages: RefCell<(u64, Vec<Rc<Dom>>)>,
     /// What responses that the script keeps take, in bytes.
@@ -63,9 +69,10 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(super) fn new(world: Arc<World>, number: u32) -> Self {
+    pub(super) fn new(world: Arc<World>, number: u32, stack: StackArea) -> Self {
         Self {
             world,
+            stack,
             yielder: Cell::new(None),
             stage: Cell::new(Stage::Init),
             cut: RefCell::default(),
@@ -78,6 +85,7 @@ impl State {
             tags: RefCell::default(),
             metadata: RefCell::default(),
             jars: RefCell::new(vec![Jar::default()]),
+            sockets: Cell::new(0),
             pages: RefCell::default(),
             kept_bytes: Cell::new(0),
         }
@@ -89,24 +97,25 @@ impl State {
 
     /// Suspends the coroutine without a look at why it goes on.
     pub(super) fn suspend(&self, wants: Wants) -> Option<Turn> {
+        // What the script needed to begin is not needed again.
+        if self.stage.get() == Stage::Init || is_long(&wants) {
+            self.stack.give_back();
+        }
+        let turn = self.pass(wants);
+        self.turn_began.set(Instant::now());
+        turn
+    }
+
+    fn pass(&self, wants: Wants) -> Option<Turn> {
         let yielder = self.yielder.get()?;
         // SAFETY: the yielder lives as long as the coroutine, and this runs within it: the script calls the host from
         // nowhere else.
-        let turn = unsafe { yielder.as_ref() }.suspend(wants);
-        self.turn_began.set(Instant::now());
-        Some(turn)
+        Some(unsafe { yielder.as_ref() }.suspend(wants))
     }
 
     /// Suspends the script until what it wants is there.
     pub(super) fn wait(&self, ctx: &Ctx<'_>, wants: Wants) -> Result<Turn, Error> {
-        if self.stage.get() == Stage::Init {
-            let words = "requests and sleep are not allowed while the script begins (init context): move them into \
-                         the default function or setup()";
-            return Err(Exception::throw_message(ctx, words));
-        }
-        if self.is_cut() {
-            return Err(Cut::throw(ctx));
-        }
+        self.may_wait(ctx)?;
         match self.suspend(wants) {
             Some(Turn::Ends) => {
                 self.cut(Cut::Ends);
@@ -115,6 +124,28 @@ impl State {
             Some(turn) => Ok(turn),
             None => Err(Exception::throw_message(ctx, "nothing can be waited for here: the run is over")),
         }
+    }
+
+    /// Has a socket do something at once. The script has not waited: its time goes on.
+    pub(super) fn order(&self, ctx: &Ctx<'_>, order: SocketOrder) -> Result<(), Error> {
+        self.may_wait(ctx)?;
+        if let Some(Turn::Ends) = self.pass(Wants::Order(order)) {
+            self.cut(Cut::Ends);
+            return Err(Cut::throw(ctx));
+        }
+        Ok(())
+    }
+
+    fn may_wait(&self, ctx: &Ctx<'_>) -> Result<(), Error> {
+        if self.stage.get() == Stage::Init {
+            let words = "requests, sockets and sleep are not allowed while the script begins (init context): move them into \
+                         the default function or setup()";
+            return Err(Exception::throw_message(ctx, words));
+        }
+        if self.is_cut() {
+            return Err(Cut::throw(ctx));
+        }
+        Ok(())
     }
 
     /// Stops the script where it is.
@@ -209,5 +240,24 @@ pub(super) struct UserTags<'a> {
 impl Tagged for UserTags<'_> {
     fn is(&self, name: &str, value: &str) -> bool {
         self.state.has_tag(self.own, name, value)
+    }
+
+    fn each(&self, take: &mut dyn FnMut(&str, &str)) {
+        let state = self.state;
+        let mut all = |pairs: &[(String, String)]| pairs.iter().for_each(|(name, value)| take(name, value));
+        all(self.own);
+        all(&state.tags.borrow());
+        let settings = state.world.settings();
+        let scenario = state.iteration.borrow().as_ref().and_then(|one| settings.scenarios.get(one.scenario));
+        // Setup and teardown are of no scenario.
+        let scenario = scenario.filter(|_| state.stage.get() == Stage::Iteration);
+        if let Some(scenario) = scenario {
+            all(&scenario.tags);
+        }
+        all(&settings.tags);
+        if let Some(scenario) = scenario {
+            take("scenario", &scenario.name);
+        }
+        take("group", &state.group.borrow());
     }
 }

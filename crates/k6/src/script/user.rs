@@ -4,6 +4,7 @@ use super::builtin;
 use super::cut::Cut;
 use super::host;
 use super::loading::OfWorld;
+use super::stack::StackArea;
 use super::state::{Stage, State, Turn};
 use super::world::World;
 use corosensei::stack::DefaultStack;
@@ -43,12 +44,15 @@ pub(crate) struct Exports {
     pub(crate) options: Option<String>,
 }
 
+/// What `handleSummary` gives: where it goes, and what.
+type Summaries = Box<[(String, Vec<u8>)]>;
+
 /// What a session tells beside its wants.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Told {
     pub(crate) exports: Exports,
     /// What `handleSummary` gave: where it goes, and what.
-    pub(crate) summary: Option<Vec<(String, Vec<u8>)>>,
+    pub(crate) summary: Option<Summaries>,
     /// Why the script was stopped.
     pub(crate) cut: Option<Cut>,
     /// Whether it was the script that threw.
@@ -81,9 +85,9 @@ impl ScriptUser {
         let none = |words: String| (Failure::new(words), Told::default());
         let stack = DefaultStack::new(STACK_BYTES)
             .map_err(|wrong| none(format!("user {number} gets no stack: {wrong}; take fewer users (--vus)")))?;
-        let of_user = told.clone();
+        let (of_user, area) = (told.clone(), StackArea::of(&stack));
         let mut coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<Turn, Wants>, _: Turn| {
-            let state = Rc::new(State::new(world, number));
+            let state = Rc::new(State::new(world, number, area));
             state.set_yielder(yielder);
             let life = Life { state, told: of_user, session };
             if let Err(wrong) = life.live() {
@@ -142,6 +146,7 @@ impl Behaviour for ScriptUser {
         let turn = match news {
             News::Begins(iteration) => Turn::Begins(iteration),
             News::Answered(answers) => Turn::Answered(NonNull::from(answers)),
+            News::Heard(events) => Turn::Heard(events),
             News::Woke => Turn::Woke,
             News::Ends => Turn::Ends,
         };
@@ -316,7 +321,7 @@ impl Life {
                 }
             }
         }
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).summary = Some(outputs);
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).summary = Some(outputs.into());
         Ok(())
     }
 

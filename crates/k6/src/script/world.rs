@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use weir_scenario::metrics::{Metrics, Shared};
+use weir_scenario::run::Handle;
 
 /// More different warnings than these are not told.
 const WARNINGS_MAX: usize = 100;
@@ -95,6 +96,8 @@ pub(crate) struct World {
     /// What `setup` gave, as JSON.
     pub(crate) setup_data: OnceLock<String>,
     pub(crate) shared_metrics: Shared,
+    /// The live side of the run.
+    pub(crate) handle: Arc<Handle>,
     groups: Mutex<Vec<Arc<str>>>,
     shared: Mutex<HashMap<String, Arc<Vec<String>>>>,
     told: Mutex<HashSet<String>>,
@@ -124,6 +127,7 @@ impl World {
             settings: OnceLock::new(),
             setup_data: OnceLock::new(),
             shared_metrics: Shared::default(),
+            handle: Arc::default(),
             groups: Mutex::default(),
             shared: Mutex::default(),
             told: Mutex::default(),

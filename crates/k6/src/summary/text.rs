@@ -9,6 +9,8 @@ const OF_CHECKS: &str = "checks";
 const HTTP: [&str; 3] = ["http_req_duration", "http_req_failed", "http_reqs"];
 const EXECUTION: [&str; 5] = ["dropped_iterations", "iteration_duration", "iterations", "vus", "vus_max"];
 const NETWORK: [&str; 2] = ["data_received", "data_sent"];
+const WEBSOCKET: [&str; 6] =
+    ["ws_connecting", "ws_msgs_received", "ws_msgs_sent", "ws_ping", "ws_session_duration", "ws_sessions"];
 /// Parts of a request and of an iteration, which the short text leaves out.
 const LEFT_OUT: [&str; 7] = [
     "group_duration",
@@ -54,7 +56,8 @@ pub(crate) fn text(data: &Value, options: &Value) -> String {
     checks(data, metrics, colours, &mut text);
     let own = |name: &str| {
         let base = name.split('{').next().unwrap_or(name);
-        ![&HTTP[..], &EXECUTION, &NETWORK, &LEFT_OUT].iter().any(|list| list.contains(&base)) && base != OF_CHECKS
+        let listed = [&HTTP[..], &EXECUTION, &NETWORK, &WEBSOCKET, &LEFT_OUT];
+        !listed.iter().any(|list| list.contains(&base)) && base != OF_CHECKS
     };
     let stats: Vec<&str> =
         data["options"]["summaryTrendStats"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -66,6 +69,7 @@ pub(crate) fn text(data: &Value, options: &Value) -> String {
         ("HTTP", with(&base_in(&HTTP))),
         ("EXECUTION", with(&base_in(&EXECUTION))),
         ("NETWORK", with(&base_in(&NETWORK))),
+        ("WEBSOCKET", with(&base_in(&WEBSOCKET))),
     ];
     lay_out(&parts, &mut text);
     let lines = text
@@ -205,7 +209,7 @@ fn of_rate(value: f64, contains: &str, unit: &str) -> String {
 }
 
 /// All parts with the columns of all trends, and those of all others, below each other.
-fn lay_out(parts: &[(&str, Vec<Line>); 4], text: &mut String) {
+fn lay_out(parts: &[(&str, Vec<Line>); 5], text: &mut String) {
     let all = || parts.iter().flat_map(|(_, lines)| lines);
     let name_width = all().map(|line| line.name.chars().count()).max().unwrap_or_default() + 3;
     let width_of = |at: usize, is_trend: bool| {

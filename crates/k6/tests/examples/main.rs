@@ -2,6 +2,7 @@
 //! iterations, checks and the names of metrics are equal. `scripts/test-k6` builds k6 and runs this.
 // scripts/test: waits
 
+mod both;
 mod site;
 
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Each example, with words of the command line that make it short.
-const EXAMPLES: [(&str, &[&str]); 26] = [
+const EXAMPLES: [(&str, &[&str]); 27] = [
     ("base64.js", &[]),
     ("cookies.js", &["-i", "2"]),
     ("crypto.js", &[]),
@@ -38,6 +39,7 @@ const EXAMPLES: [(&str, &[&str]); 26] = [
     ("webcrypto/digest.js", &[]),
     ("webcrypto/getRandomValues.js", &[]),
     ("webcrypto/randomUUID.js", &[]),
+    ("websocket.js", &[]),
 ];
 
 /// k6, and the folder of its examples, where `scripts/test-k6` says them.
@@ -60,6 +62,7 @@ fn run(program: &Path, script: &Path, words: &[&str], site: &Site, folder: &Path
         names.insert(format!("{name}:80"), json!(hosts(site.plain)));
         names.insert(format!("{name}:443"), json!(hosts(site.encrypted)));
     }
+    names.insert("echo.websocket.org:80".to_owned(), json!(site.echo.addr().to_string()));
     let config = folder.join("config.json");
     std::fs::write(&config, json!({ "hosts": names }).to_string()).unwrap();
     let summary = folder.join("summary.json");

@@ -7,11 +7,14 @@ use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use weir_testkit::websocket::Echo;
 
 /// A server with a plain port and an encrypted one.
 pub(crate) struct Site {
     pub(crate) plain: u16,
     pub(crate) encrypted: u16,
+    /// WebSockets that send back what comes.
+    pub(crate) echo: Echo,
     /// Requests that were answered.
     pub(crate) requests: Arc<AtomicU64>,
 }
@@ -54,7 +57,8 @@ impl Site {
                 });
             }
         });
-        Self { plain: ports.0, encrypted: ports.1, requests }
+        let echo = Echo::start(([127, 0, 0, 1], 0).into()).unwrap();
+        Self { plain: ports.0, encrypted: ports.1, echo, requests }
     }
 }
 
@@ -126,6 +130,7 @@ fn answer(request: &Request, scheme: &str) -> Vec<u8> {
 
 fn quickpizza(request: &Request) -> Vec<u8> {
     match request.path.as_str() {
+        "/status/404" => reply(404, &[], ""),
         "/pi.php" => reply(200, &[("Content-Type", "text/html")], "3.14"),
         path if path.contains("/static/") => reply(200, &[("Content-Type", "text/plain")], "asset"),
         _ => reply(

@@ -21,6 +21,10 @@ pub trait Director: Send {
     /// the link opens another.
     fn idle(&mut self, link: u32, kept: bool, orders: &mut Orders);
 
+    /// Bytes came on a link whose connection has switched protocols: its last answer had the status 101, which a request
+    /// by [`Orders::upgrade`] may have. [`Director::ended`] says when that connection is gone.
+    fn came(&mut self, _link: u32, _bytes: &[u8], _orders: &mut Orders) {}
+
     /// The connection of a link ended, or was never made, before all was answered.
     fn ended(&mut self, link: u32, outcome: Outcome, orders: &mut Orders);
 
@@ -64,6 +68,7 @@ pub struct Orders {
 pub(crate) enum Order {
     Send(u32),
     Close(u32),
+    Raw(u32),
     Wake(Duration, u32),
     Forget(u32),
     Over,
@@ -78,6 +83,19 @@ pub(crate) struct Link {
     /// Requests that are to go out over it next, and their bytes.
     pub(crate) pieces: Vec<Piece>,
     pub(crate) bytes: Vec<u8>,
+    /// What the last of them asks for.
+    pub(crate) asks: Asks,
+    /// Bytes that are to go out over a connection that has switched protocols.
+    pub(crate) raw: Vec<u8>,
+}
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Asks {
+    #[default]
+    Answers,
+    /// Another protocol on its connection.
+    Switch,
 }
 
 impl Orders {
@@ -100,6 +118,26 @@ impl Orders {
         if place.pieces.len() == 1 {
             self.queue.push_back(Order::Send(link));
         }
+    }
+
+    /// Sends a request that asks for another protocol on its connection, which may answer 101. A connection that has
+    /// switched carries no requests any more, but what [`Orders::raw`] orders.
+    ///
+    /// # Panics
+    /// As [`Orders::request`].
+    pub fn upgrade(&mut self, link: u32, request: u32, bytes: &[u8]) {
+        self.request(link, request, bytes);
+        self.links[link as usize].asks = Asks::Switch;
+    }
+
+    /// Sends bytes on a link whose connection has switched protocols; without such a connection they go nowhere. At most
+    /// 16 MiB wait for the other side to read: with more the link ends ([`Outcome::TimedOut`]).
+    pub fn raw(&mut self, link: u32, bytes: &[u8]) {
+        let Some(place) = self.links.get_mut(link as usize) else { return };
+        if place.raw.is_empty() && !bytes.is_empty() {
+            self.queue.push_back(Order::Raw(link));
+        }
+        place.raw.extend_from_slice(bytes);
     }
 
     /// Closes a link's connection, if it has one; what is under way on it has no answer, and what waits for it is not

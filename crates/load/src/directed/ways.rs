@@ -3,13 +3,14 @@
 use crate::{LoadError, Url};
 use std::collections::HashMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The most servers of a run.
 const WAYS_MAX: usize = 256;
 
-/// Finds the way to a server and keeps it at a place; the error is in words.
-pub(crate) type Seek = dyn Fn(u32, &Url) -> Result<(), LoadError> + Send + Sync;
+/// Finds the way to a server, or to the address that stands for it, and keeps it at a place; the error is in words.
+pub(crate) type Seek = dyn Fn(u32, &Url, Option<SocketAddr>) -> Result<(), LoadError> + Send + Sync;
 
 /// The servers of a director: each is looked up when it is first asked for, in a thread of its own.
 ///
@@ -17,8 +18,8 @@ pub(crate) type Seek = dyn Fn(u32, &Url) -> Result<(), LoadError> + Send + Sync;
 #[derive(Debug, Clone)]
 pub struct Ways(Arc<Inner>);
 
-/// Servers by what tells them apart: whether it is encrypted, host, port.
-type Known = HashMap<(bool, String, u16), (u32, Way)>;
+/// Servers by what tells them apart: whether it is encrypted, host, port, and the address that stands for these.
+type Known = HashMap<(bool, String, u16, Option<SocketAddr>), (u32, Way)>;
 
 struct Inner {
     most: usize,
@@ -56,9 +57,16 @@ impl Ways {
     }
 
     /// The way to the server of a URL; looked up when it is first asked for, while the run is under way.
+    ///
+    /// With `at`, connections go to that address in the place of those that the name has; a certificate is still to be
+    /// the name's.
     #[must_use]
-    pub fn find(&self, url: &Url) -> Way {
-        let key = (url.encrypted, url.host.to_ascii_lowercase(), url.port);
+    pub fn find(&self, url: &Url, at: Option<SocketAddr>) -> Way {
+        let key = match at {
+            // Without a certificate the name makes no difference: names that lead to one address are one server.
+            Some(at) if !url.encrypted => (false, String::new(), 0, Some(at)),
+            at => (url.encrypted, url.host.to_ascii_lowercase(), url.port, at),
+        };
         let mut known = self.known();
         if let Some((_, way)) = known.get(&key) {
             return way.clone();
@@ -72,7 +80,7 @@ impl Ways {
         let (ways, url, own_key) = (self.clone(), url.clone(), key.clone());
         let named = std::thread::Builder::new().name("weir-load-names".to_owned());
         let begun = named.spawn(move || {
-            let way = match ways.0.seek.get().map(|seek| seek(place, &url)) {
+            let way = match ways.0.seek.get().map(|seek| seek(place, &url, at)) {
                 Some(Ok(())) => Way::Known(place),
                 Some(Err(error)) => Way::None(error.to_string()),
                 None => Way::None("the run has not begun".to_owned()),

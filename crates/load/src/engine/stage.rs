@@ -17,13 +17,23 @@ pub(crate) struct Stage {
     pub(crate) begun: u32,
     /// Whether orders are being carried out: what is ordered meanwhile comes after them.
     pub(crate) busy: bool,
+    /// What came behind the head of an answer that switches protocols, until the director knows of that.
+    pub(crate) behind: Vec<u8>,
     /// How users encrypt that resume their own TLS sessions, by user and host.
     encryption: HashMap<(u32, u32), Arc<ClientConfig>>,
 }
 
 impl Stage {
     pub(crate) fn new(given: Directed) -> Self {
-        Self { given, orders: Orders::default(), under_way: 0, begun: 0, busy: false, encryption: HashMap::new() }
+        Self {
+            given,
+            orders: Orders::default(),
+            under_way: 0,
+            begun: 0,
+            busy: false,
+            behind: Vec::new(),
+            encryption: HashMap::new(),
+        }
     }
 
     /// A response came on the link that a batch's session number stands for.

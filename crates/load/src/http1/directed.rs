@@ -1,7 +1,7 @@
 //! The loop's side of a director: tells it what happens and carries out what it orders.
 
 use crate::connect::connection::Phase;
-use crate::directed::director::Order;
+use crate::directed::director::{Asks, Order};
 use crate::engine::protocol::TakenUp;
 use crate::engine::stage::Stage;
 use crate::engine::state::Engine;
@@ -18,7 +18,7 @@ use weir_wire::client::Outcome;
 const BEGUN_MAX: u32 = 1024;
 
 impl Engine<'_, Http1> {
-    fn stage(&mut self) -> Option<&mut Stage> {
+    pub(crate) fn stage(&mut self) -> Option<&mut Stage> {
         self.http.sessions.as_mut()?.stage.as_mut()
     }
 
@@ -79,6 +79,8 @@ impl Engine<'_, Http1> {
     /// All of a link's batch is answered; `usable` if the connection can carry more.
     pub(crate) fn link_answered(&mut self, slot: usize, usable: bool) {
         let link = self.connections[slot].http.batch.session - 1;
+        let is_switched = usable && self.is_switched(slot);
+        let generation = self.connections[slot].generation;
         self.connections[slot].phase = Phase::Idle;
         if !usable {
             self.retire(slot);
@@ -93,6 +95,9 @@ impl Engine<'_, Http1> {
         }
         stage.given.director.idle(link, usable, &mut stage.orders);
         self.carry_out();
+        if is_switched && self.connections[slot].generation == generation {
+            self.switched(slot, link);
+        }
     }
 
     /// The requests under way on a link will have no answer; its connection is closed.
@@ -103,6 +108,7 @@ impl Engine<'_, Http1> {
         place.slot = None;
         place.pieces.clear();
         place.bytes.clear();
+        place.raw.clear();
         stage.given.director.ended(link, outcome, &mut stage.orders);
         self.carry_out();
     }
@@ -123,7 +129,7 @@ impl Engine<'_, Http1> {
     }
 
     /// Carries out what was ordered, and what that leads to; `false` if that is being done already.
-    fn carry_out(&mut self) -> bool {
+    pub(crate) fn carry_out(&mut self) -> bool {
         match self.stage() {
             Some(stage) if !stage.busy => stage.busy = true,
             _ => return false,
@@ -135,6 +141,7 @@ impl Engine<'_, Http1> {
             match order {
                 Order::Send(link) => self.send_link(link),
                 Order::Close(link) => self.close_link(link),
+                Order::Raw(link) => self.send_raw(link),
                 Order::Wake(after, token) => {
                     let after_ns = u64::try_from(after.as_nanos()).unwrap_or(NEVER);
                     let at_ns = self.now_ns.saturating_add(after_ns).min(NEVER - 1);
@@ -197,6 +204,8 @@ impl Engine<'_, Http1> {
         let composed = &mut self.connections[slot as usize].http.composed;
         composed.clear();
         std::mem::swap(composed, &mut place.bytes);
+        self.connections[slot as usize].http.parser.expect_switch(place.asks == Asks::Switch);
+        place.asks = Asks::Answers;
         let left = self.http.chosen.len() as u32;
         self.scheduler.outstanding += u64::from(left);
         let batch = Batch { left, request: first, session: link + 1, intended_ns: now_ns, ..Batch::default() };

@@ -131,6 +131,10 @@ impl Engine<'_, Http1> {
     /// Bytes came with a response, behind it; tells whether its connection may be used all the same.
     #[cold]
     pub(crate) fn came_behind(&mut self, slot: usize, bytes: &[u8]) -> bool {
+        if self.is_switched(slot) {
+            self.keep_behind(bytes);
+            return true;
+        }
         // Empty lines are passed over before the next response, too.
         let is_empty = bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n'));
         let oddity = if is_empty { Oddity::LineBefore } else { Oddity::Surplus };

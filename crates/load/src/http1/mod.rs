@@ -23,6 +23,7 @@ mod sessions;
 mod slow;
 mod state;
 mod streamed;
+mod switched;
 mod through_ring;
 
 pub(crate) use drive::drive;

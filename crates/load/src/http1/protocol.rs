@@ -319,6 +319,7 @@ impl Engine<'_, Http1> {
     pub(crate) fn on_rare_event(&mut self, slot: usize, flags: u32) {
         match self.connections[slot].phase {
             Phase::Connecting | Phase::Handshaking => self.on_connect_event(slot, flags),
+            Phase::Idle if self.is_switched(slot) => self.on_switched(slot, flags),
             Phase::Idle if flags & READABLE != 0 => self.idle_readable(slot),
             Phase::Leaving if flags & HANGUP != 0 => self.close(slot),
             Phase::Closed | Phase::Idle | Phase::Leaving | Phase::Open => {}

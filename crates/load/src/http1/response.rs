@@ -45,6 +45,8 @@ pub struct Progress {
 pub struct Parser {
     /// Whether responses answer HEAD requests.
     head_only: bool,
+    /// Whether the next response may switch protocols, as its request asked for.
+    may_switch: bool,
     status: u16,
     keep_alive: bool,
     /// How long the body is by the head that was read last, if that says so, and else how long it was.
@@ -87,6 +89,12 @@ impl Parser {
             // The same head means something else now.
             self.last = None;
         }
+    }
+
+    /// Says whether the next response may switch protocols (RFC 9110 15.2.2): it is whole with its head then, and what
+    /// follows is of the other protocol.
+    pub fn expect_switch(&mut self, may_switch: bool) {
+        self.may_switch = may_switch;
     }
 
     /// Keeps the Set-Cookie headers of responses, for [`Parser::take_cookies`].
@@ -232,6 +240,10 @@ impl Parser {
             at += head.length;
             self.oddities.add(head.oddities);
             if head.status < 200 {
+                if head.status == 101 && self.may_switch {
+                    (self.status, self.keep_alive, self.body) = (101, true, Some(Body::Bytes(0)));
+                    break;
+                }
                 if head.status == 101 {
                     return Err(Malformed::new("it switches protocols (101), which the request did not ask for"));
                 }

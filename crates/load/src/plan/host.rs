@@ -4,6 +4,7 @@ use crate::connect::names::Names;
 use crate::connect::route::Route;
 use crate::directed::ways::Ways;
 use crate::options::means::Means;
+use crate::reach::resolve::Place;
 use crate::{LoadError, Url};
 use std::collections::BTreeMap;
 use std::ops::Index;
@@ -40,9 +41,17 @@ impl Hosts {
     pub(crate) fn found(ways: &Ways, means: Means) -> Result<Self, LoadError> {
         let hosts: Arc<[OnceLock<Host>]> = std::iter::repeat_with(OnceLock::new).take(ways.most()).collect();
         let kept = Arc::clone(&hosts);
-        ways.begin(Box::new(move |place, url| {
+        ways.begin(Box::new(move |place, url, at| {
+            let host = match at {
+                Some(at) => {
+                    let mut means = means.clone();
+                    means.reach.connect_to = Some(Place { host: at.ip().to_string(), port: at.port() });
+                    Host::new(&means, url)?
+                }
+                None => Host::new(&means, url)?,
+            };
             // Each place is sought once.
-            let _only = kept[place as usize].set(Host::new(&means, url)?);
+            let _only = kept[place as usize].set(host);
             Ok(())
         }))?;
         Ok(Self::Found(hosts))

@@ -96,12 +96,18 @@ impl Opening {
 
     /// Writes the request with a key; gives what the server has to answer to it.
     pub(crate) fn write(&self, key: [u8; KEY_BYTES], out: &mut Vec<u8>) -> Accept {
-        let text = base64::encode(&key);
+        let text = key_text(key);
         let begin = out.len();
         out.extend_from_slice(&self.bytes);
         out[begin + self.key_at..][..KEY_TEXT_BYTES].copy_from_slice(text.as_bytes());
         accept(&text)
     }
+}
+
+/// A key as it is written.
+#[must_use]
+pub fn key_text(key: [u8; KEY_BYTES]) -> String {
+    base64::encode(&key)
 }
 
 /// What a server has to answer to a key, as it is written.

@@ -1,5 +1,6 @@
 //! A request as a behaviour asks it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_load::Url;
@@ -14,6 +15,8 @@ pub struct Ask {
     pub method: String,
     /// Its address.
     pub url: Url,
+    /// Where its connection goes in the place of the addresses that the URL's name has.
+    pub at: Option<SocketAddr>,
     /// Headers beyond those that the engine sets (Host, User-Agent, Content-Length, Cookie).
     pub headers: Vec<(String, String)>,
     /// Its body, empty for none.
@@ -58,6 +61,7 @@ impl Ask {
         Self {
             method: "GET".to_owned(),
             url,
+            at: None,
             headers: Vec::new(),
             body: Vec::new(),
             timeout: Duration::from_secs(60),
@@ -83,6 +87,7 @@ impl Ask {
             keep: self.keep,
             cookies: Cookies::default(),
             expected: None,
+            at: self.at,
         };
         std::mem::replace(self, empty)
     }

@@ -3,6 +3,7 @@
 use crate::behaviour::answer::Answer;
 use crate::behaviour::ask::Ask;
 use crate::behaviour::jar::SharedJar;
+use crate::behaviour::socket::{SocketEvent, SocketOrder};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,7 +49,9 @@ pub enum News<'a> {
     Begins(Iteration),
     /// All that was asked is answered, in the order in which it was asked.
     Answered(&'a mut [Answer]),
-    /// The time that was asked for is over.
+    /// What happened to its sockets, in order, where it listens.
+    Heard(Vec<SocketEvent>),
+    /// The time that was asked for is over, or an order is given.
     Woke,
     /// The iteration is cut, as its time is over: what is wanted is not looked at any more.
     Ends,
@@ -80,6 +83,11 @@ pub enum Wants {
     Ask(Vec<Ask>),
     /// To be woken after a time.
     Sleep(Duration),
+    /// Something of a socket of its own; it is woken at once.
+    Order(SocketOrder),
+    /// To be told what happens to its sockets, or to be woken after a time if nothing does until then. They end with
+    /// the iteration.
+    Listen(Option<Duration>),
     /// The iteration is over.
     Over(Result<(), Failure>),
     /// No iteration of its scenario begins any more, this one included; those under way go on.
@@ -94,12 +102,24 @@ pub enum Wants {
 pub struct Failure {
     /// What is wrong, with the place in the scenario or script.
     pub words: Arc<str>,
+    /// What it failed by.
+    pub by: FailedBy,
+}
+
+/// What an iteration failed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FailedBy {
+    /// By what it did.
+    #[default]
+    Itself,
+    /// It took longer than it may.
+    Time,
 }
 
 impl Failure {
     /// A failure in these words.
     #[must_use]
     pub fn new(words: impl Into<Arc<str>>) -> Self {
-        Self { words: words.into() }
+        Self { words: words.into(), by: FailedBy::Itself }
     }
 }

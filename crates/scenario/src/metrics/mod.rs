@@ -7,7 +7,7 @@ mod tagged;
 mod threshold;
 
 pub use checks::{Checked, Checks};
-pub use registry::{Builtin, Metric, MetricError, MetricId, Metrics, Part, Selector, Shared};
+pub use registry::{Builtin, Metric, MetricError, MetricId, Metrics, Part, Points, Selector, Shared};
 pub use sink::{Contains, Kind, Sink, Trend};
-pub use tagged::{RequestTags, Tagged};
+pub use tagged::{RequestTags, Tagged, error_code};
 pub use threshold::{Aggregate, Relation, Threshold, ThresholdError};

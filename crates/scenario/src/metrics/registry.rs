@@ -89,11 +89,17 @@ pub enum Builtin {
     DataReceived,
     Checks,
     GroupDuration,
+    WsSessions,
+    WsConnecting,
+    WsSessionDuration,
+    WsMsgsSent,
+    WsMsgsReceived,
+    WsPing,
 }
 
 impl Builtin {
     /// All, in their order: name, kind, what their values are.
-    const ALL: [(&'static str, Kind, Contains); 19] = [
+    const ALL: [(&'static str, Kind, Contains); 25] = [
         ("http_reqs", Kind::Counter, Contains::Default),
         ("http_req_duration", Kind::Trend, Contains::Time),
         ("http_req_latency", Kind::Trend, Contains::Time),
@@ -113,6 +119,12 @@ impl Builtin {
         ("data_received", Kind::Counter, Contains::Data),
         ("checks", Kind::Rate, Contains::Default),
         ("group_duration", Kind::Trend, Contains::Time),
+        ("ws_sessions", Kind::Counter, Contains::Default),
+        ("ws_connecting", Kind::Trend, Contains::Time),
+        ("ws_session_duration", Kind::Trend, Contains::Time),
+        ("ws_msgs_sent", Kind::Counter, Contains::Default),
+        ("ws_msgs_received", Kind::Counter, Contains::Default),
+        ("ws_ping", Kind::Trend, Contains::Time),
     ];
 
     /// Its place.
@@ -122,6 +134,12 @@ impl Builtin {
     }
 }
 
+/// Takes each value as it is counted; users wait meanwhile.
+pub trait Points: Send + std::fmt::Debug {
+    /// A value of a metric, with its tags.
+    fn point(&mut self, metric: &Metric, value: f64, tags: &dyn Tagged);
+}
+
 /// All metrics of a run.
 #[derive(Debug)]
 pub struct Metrics {
@@ -129,6 +147,8 @@ pub struct Metrics {
     by_name: HashMap<String, MetricId>,
     /// Checks.
     pub checks: Checks,
+    /// What takes each value, beside the metrics.
+    pub points: Option<Box<dyn Points>>,
 }
 
 /// The metrics, shared between the loop and the behaviours.
@@ -144,7 +164,7 @@ impl Shared {
 
 impl Default for Metrics {
     fn default() -> Self {
-        let mut metrics = Self { list: Vec::new(), by_name: HashMap::new(), checks: Checks::default() };
+        let mut metrics = Self { list: Vec::new(), by_name: HashMap::new(), checks: Checks::default(), points: None };
         for (name, kind, contains) in Builtin::ALL {
             metrics.push(name, kind, contains);
         }
@@ -214,6 +234,9 @@ impl Metrics {
     pub fn add(&mut self, id: MetricId, value: f64, tags: &dyn Tagged) {
         let metric = &mut self.list[id.0 as usize];
         metric.whole.add(value);
+        if let Some(points) = &mut self.points {
+            points.point(metric, value, tags);
+        }
         for part in &mut metric.parts {
             if has(tags, &part.selector) {
                 part.sink.add(value);

@@ -121,7 +121,8 @@ impl Behaviour for Player {
                 },
                 None => self.go_on(),
             },
-            News::Woke => self.go_on(),
+            // It has no sockets.
+            News::Woke | News::Heard(_) => self.go_on(),
             News::Ends => Wants::Over(Ok(())),
         }
     }
@@ -205,6 +206,7 @@ impl Player {
         Ok(Ask {
             method: step.method.clone(),
             url,
+            at: None,
             headers,
             body,
             timeout: step.timeout,

@@ -8,8 +8,10 @@ use crate::run::incoming::{Over, Parts, parts};
 use crate::run::outgoing;
 use crate::run::plan::{LINKS_OF_A_USER, TIMEOUT_MAX};
 use crate::run::scripts::monotonic_ns;
+use crate::run::sockets::SocketAt;
 use crate::run::timers::Timer;
-use crate::run::user::{Doing, Pending, Room, Stage, Waits};
+use crate::run::user::{Busy, Doing, Pending, Room, Stage, Waits};
+use crate::run::words::words_of;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
@@ -68,7 +70,7 @@ impl Runner {
             self.overdue_ns = pending.deadline_ns;
             self.timers.push(pending.deadline_ns, Timer::Overdue);
         }
-        let server = match self.ways.find(&pending.ask.url) {
+        let server = match self.ways.find(&pending.ask.url, pending.ask.at) {
             Way::Known(server) => server,
             Way::Sought => {
                 pending.stage = Stage::Names;
@@ -103,7 +105,7 @@ impl Runner {
                 orders.request(at.user * LINKS_OF_A_USER + link, request, &bytes);
             }
             Err(words) => {
-                own.links[link as usize].busy = None;
+                own.links[link as usize].busy = Busy::Nothing;
                 self.fail(at, Outcome::Other, words);
             }
         }
@@ -115,7 +117,17 @@ impl Runner {
         let over = self.watch.lock().last.take();
         let Some(own) = self.users[user as usize].links.get_mut(place as usize) else { return };
         own.is_open = kept;
-        let Some(pending) = own.busy.take() else { return };
+        let pending = match std::mem::take(&mut own.busy) {
+            Busy::Request(pending) => pending,
+            Busy::Socket(socket) => {
+                let at = SocketAt { user, socket, link: place };
+                return match over {
+                    Some(over) => self.socket_answered(at, over, orders),
+                    None => self.socket_ended(at, Outcome::Malformed, orders),
+                };
+            }
+            Busy::Nothing => return,
+        };
         self.links_busy -= 1;
         let Some(over) = over else { return };
         self.answered_part(At { user, place: pending }, over, orders);
@@ -128,7 +140,11 @@ impl Runner {
         let over = self.watch.lock().last.take().filter(|over| over.request.outcome == outcome);
         let Some(own) = self.users[user as usize].links.get_mut(place as usize) else { return };
         let was_open = std::mem::take(&mut own.is_open);
-        let Some(pending) = own.busy.take() else { return };
+        let pending = match std::mem::take(&mut own.busy) {
+            Busy::Request(pending) => pending,
+            Busy::Socket(socket) => return self.socket_ended(SocketAt { user, socket, link: place }, outcome, orders),
+            Busy::Nothing => return,
+        };
         self.links_busy -= 1;
         let at = At { user, place: pending };
         let unanswered = over.as_ref().is_none_or(|over| over.request.first_byte_ns == 0);
@@ -187,7 +203,7 @@ impl Runner {
             for (place, stage) in &overdue {
                 if let Stage::OnLink(link) = *stage {
                     let link_state = &mut self.users[user as usize].links[link as usize];
-                    (link_state.busy, link_state.is_open) = (None, false);
+                    (link_state.busy, link_state.is_open) = (Busy::Nothing, false);
                     self.links_busy -= 1;
                     orders.close(user * LINKS_OF_A_USER + link);
                 }
@@ -385,22 +401,4 @@ fn timings(pending: &Pending, over: &Over, script_ns: u64) -> (Timings, u64) {
 /// A request in few words: its name, or its address.
 fn place_of(ask: &Ask) -> String {
     ask.tag("name").map_or_else(|| ask.url.to_string(), str::to_owned)
-}
-
-fn words_of(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::ConnectFailed => "no connection could be made",
-        Outcome::Refused => "the server refused the connection",
-        Outcome::ConnectTimedOut => "the connection was not made in time",
-        Outcome::Closed => "the server closed the connection without a whole answer",
-        Outcome::Reset => "the server reset the connection",
-        Outcome::TimedOut => "no whole answer came in time",
-        Outcome::Malformed => "what came is no answer of HTTP/1.1",
-        Outcome::Tls => "the TLS handshake failed",
-        Outcome::ShortBody => "the connection ended before all of the body came",
-        Outcome::Proxy => "the proxy refused",
-        Outcome::NoDescriptors => "this host has no more connections to give: raise the limit on open files",
-        Outcome::NoPorts => "this host has no free ports",
-        other => other.name(),
-    }
 }

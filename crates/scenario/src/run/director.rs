@@ -170,6 +170,7 @@ impl Runner {
             match timer {
                 Timer::Sleep { user, epoch } => self.woke(user, epoch, orders),
                 Timer::Names { user, epoch } => self.look_for_names(user, epoch, now_ns, orders),
+                Timer::Socket { user, socket } => self.look_at_socket(user, socket, now_ns, orders),
                 Timer::Course { scenario } => self.look_at_course(scenario as usize, now_ns, orders),
                 Timer::Overdue => self.look_at_overdue(now_ns, orders),
                 Timer::Tick => self.tick(now_ns, orders),
@@ -236,7 +237,10 @@ impl Runner {
     /// The run is over; what is under way of users that can do no more is given up.
     pub(crate) fn finish(&mut self, orders: &mut Orders) {
         self.phase = Phase::Over;
-        (0..self.users.len() as u32).for_each(|user| self.abandon_asks(user, orders));
+        for user in 0..self.users.len() as u32 {
+            self.abandon_asks(user, orders);
+            self.end_sockets(user, orders);
+        }
         self.tell();
         orders.stop();
         orders.over();
@@ -255,6 +259,11 @@ impl Director for Runner {
 
     fn idle(&mut self, link: u32, kept: bool, orders: &mut Orders) {
         self.link_answered(link, kept, orders);
+        self.arm(monotonic_ns(), orders);
+    }
+
+    fn came(&mut self, link: u32, bytes: &[u8], orders: &mut Orders) {
+        self.socket_came(link, bytes, orders);
         self.arm(monotonic_ns(), orders);
     }
 

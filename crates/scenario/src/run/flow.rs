@@ -1,6 +1,6 @@
 //! Phases of a run, iterations, and what behaviours want.
 
-use crate::behaviour::{Answer, Failure, Iteration, News, User, Wants};
+use crate::behaviour::{Answer, FailedBy, Failure, Iteration, News, SocketEvent, User, Wants};
 use crate::executors::{Course, Step};
 use crate::metrics::Builtin;
 use crate::run::director::{Phase, Runner};
@@ -8,7 +8,7 @@ use crate::run::plan::LINKS_OF_A_USER;
 use crate::run::report::Ended;
 use crate::run::scripts::monotonic_ns;
 use crate::run::timers::Timer;
-use crate::run::user::{Doing, Stage};
+use crate::run::user::{Busy, Doing, Stage};
 use std::time::Duration;
 use weir_load::directed::Orders;
 
@@ -19,6 +19,7 @@ pub(crate) const AROUND: u32 = 0;
 pub(crate) enum Told {
     Begins(Iteration),
     Answered(Vec<Answer>),
+    Heard(Vec<SocketEvent>),
     Woke,
 }
 
@@ -38,7 +39,8 @@ impl Runner {
     }
 
     fn begin_around(&mut self, whose: User, now_ns: u64, orders: &mut Orders) {
-        self.around_until_ns = now_ns.saturating_add(nanoseconds(self.plan.around_max));
+        let most = if whose == User::Setup { self.plan.setup_max } else { self.plan.teardown_max };
+        self.around_until_ns = now_ns.saturating_add(nanoseconds(most));
         let user = &mut self.users[AROUND as usize];
         user.whose = whose;
         user.behaviour = None;
@@ -152,7 +154,8 @@ impl Runner {
     /// A user's sleep is over.
     pub(crate) fn woke(&mut self, user: u32, epoch: u32, orders: &mut Orders) {
         let own = &self.users[user as usize];
-        if own.epoch == epoch && matches!(own.doing, Doing::Works) {
+        if own.epoch == epoch && matches!(own.doing, Doing::Works | Doing::Listens) {
+            self.users[user as usize].doing = Doing::Works;
             self.resume(user, Told::Woke, orders);
         }
     }
@@ -160,20 +163,44 @@ impl Runner {
     /// Asks a behaviour, and does what it wants.
     pub(crate) fn resume(&mut self, user: u32, mut told: Told, orders: &mut Orders) {
         let Some(mut behaviour) = self.users[user as usize].behaviour.take() else { return };
-        let before_ns = monotonic_ns();
-        let wants = behaviour.resume(match &mut told {
-            Told::Begins(iteration) => News::Begins(iteration.clone()),
-            Told::Answered(answers) => News::Answered(answers),
-            Told::Woke => News::Woke,
-        });
-        let now_ns = monotonic_ns();
-        self.scripts.took(now_ns - before_ns);
-        let own = &mut self.users[user as usize];
-        own.behaviour = Some(behaviour);
+        loop {
+            let before_ns = monotonic_ns();
+            let wants = behaviour.resume(match &mut told {
+                Told::Begins(iteration) => News::Begins(iteration.clone()),
+                Told::Answered(answers) => News::Answered(answers),
+                Told::Heard(events) => News::Heard(std::mem::take(events)),
+                Told::Woke => News::Woke,
+            });
+            let now_ns = monotonic_ns();
+            self.scripts.took(now_ns - before_ns);
+            match wants {
+                // A socket does at once what it can.
+                Wants::Order(order) => {
+                    self.order_socket(user, order, now_ns, orders);
+                    told = Told::Woke;
+                }
+                Wants::Listen(_) if self.users[user as usize].sockets.has_news() => {
+                    told = Told::Heard(self.users[user as usize].sockets.take_news());
+                }
+                wants => {
+                    self.users[user as usize].behaviour = Some(behaviour);
+                    return self.carry_out(user, wants, now_ns, orders);
+                }
+            }
+        }
+    }
+
+    fn carry_out(&mut self, user: u32, wants: Wants, now_ns: u64, orders: &mut Orders) {
         match wants {
             Wants::Ask(asks) if !asks.is_empty() => self.ask(user, asks, now_ns, orders),
-            Wants::Ask(_) => self.sleep(user, Duration::ZERO, now_ns),
+            Wants::Ask(_) | Wants::Order(_) => self.sleep(user, Duration::ZERO, now_ns),
             Wants::Sleep(time) => self.sleep(user, time, now_ns),
+            Wants::Listen(time) => {
+                if let Some(time) = time {
+                    self.sleep(user, time, now_ns);
+                }
+                self.users[user as usize].doing = Doing::Listens;
+            }
             Wants::Over(result) => self.iteration_over(user, result, now_ns, orders),
             Wants::Enough => self.no_more(user, now_ns, orders),
             Wants::Abort(failure) => {
@@ -197,6 +224,7 @@ impl Runner {
     }
 
     fn iteration_over(&mut self, user: u32, result: Result<(), Failure>, now_ns: u64, orders: &mut Orders) {
+        self.end_sockets(user, orders);
         let own = &mut self.users[user as usize];
         own.doing = Doing::Rests;
         own.epoch = own.epoch.wrapping_add(1);
@@ -252,6 +280,7 @@ impl Runner {
         let now_ns = monotonic_ns();
         self.ready.retain(|(ready, _)| *ready != user);
         self.abandon_asks(user, orders);
+        self.end_sockets(user, orders);
         if let Some(behaviour) = &mut self.users[user as usize].behaviour {
             behaviour.resume(News::Ends);
             self.scripts.took(monotonic_ns() - now_ns);
@@ -261,6 +290,7 @@ impl Runner {
         own.epoch = own.epoch.wrapping_add(1);
         if let User::Of { scenario, .. } = own.whose {
             self.counts[scenario].cut += 1;
+            self.handle.interrupted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             self.rest(user, scenario, now_ns, orders);
         }
     }
@@ -274,7 +304,7 @@ impl Runner {
         let Doing::Waits(waits) = std::mem::replace(&mut own.doing, Doing::Works) else { return };
         for pending in waits.pending {
             if let Stage::OnLink(link) = pending.stage {
-                own.links[link as usize].busy = None;
+                own.links[link as usize].busy = Busy::Nothing;
                 own.links[link as usize].is_open = false;
                 self.links_busy -= 1;
                 orders.close(user * LINKS_OF_A_USER + link);
@@ -305,7 +335,9 @@ impl Runner {
         for course in &self.courses {
             dropped += course.dropped();
         }
-        self.metrics.lock().count(Builtin::DroppedIterations, dropped as f64, &None::<&crate::behaviour::Tags>);
+        if dropped > 0 {
+            self.metrics.lock().count(Builtin::DroppedIterations, dropped as f64, &None::<&crate::behaviour::Tags>);
+        }
         if self.plan.teardown && !matches!(self.ended, Ended::Unmade(_)) {
             self.phase = Phase::Teardown;
             self.begin_around(User::Teardown, now_ns, orders);
@@ -334,9 +366,12 @@ impl Runner {
     /// Setup or teardown took longer than it may.
     pub(crate) fn around_too_long(&mut self, orders: &mut Orders) {
         let now_ns = monotonic_ns();
-        let (name, most) = (if self.phase == Phase::Setup { "setup" } else { "teardown" }, self.plan.around_max);
+        let (name, most) = match self.phase {
+            Phase::Setup => ("setup", self.plan.setup_max),
+            _ => ("teardown", self.plan.teardown_max),
+        };
         self.cut_iteration(AROUND, orders);
         let words = format!("{name} took longer than {most:?}: give it more time, or less to do");
-        self.around_over(Err(Failure::new(words)), now_ns, orders);
+        self.around_over(Err(Failure { words: words.into(), by: FailedBy::Time }), now_ns, orders);
     }
 }

@@ -10,6 +10,7 @@ pub struct Handle {
     pub(crate) control: Control,
     pub(crate) users: AtomicU32,
     pub(crate) iterations: AtomicU64,
+    pub(crate) interrupted: AtomicU64,
     pub(crate) dropped: AtomicU64,
     pub(crate) requests: AtomicU64,
     pub(crate) failed: AtomicU64,
@@ -42,6 +43,12 @@ impl Handle {
     #[must_use]
     pub fn iterations(&self) -> u64 {
         self.iterations.load(Ordering::Relaxed)
+    }
+
+    /// Iterations that were cut.
+    #[must_use]
+    pub fn interrupted(&self) -> u64 {
+        self.interrupted.load(Ordering::Relaxed)
     }
 
     /// Iterations that found no user.

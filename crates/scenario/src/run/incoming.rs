@@ -123,6 +123,8 @@ pub(crate) struct Parts {
 pub(crate) fn parts(raw: &Raw, is_head: bool, with_body: bool) -> Parts {
     let mut parser = Parser::new(is_head);
     parser.keep_heads();
+    // The engine has taken it as the answer to a request that asks for it, or refused it.
+    parser.expect_switch(true);
     let mut body = Vec::new();
     // The engine has read the same bytes: they are an answer, or the begin of one that is cut.
     let fed = parser.feed_into(&raw.bytes, |piece| {

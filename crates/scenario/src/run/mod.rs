@@ -9,8 +9,10 @@ mod outgoing;
 mod plan;
 mod report;
 mod scripts;
+mod sockets;
 mod timers;
 mod user;
+mod words;
 
 pub use handle::Handle;
 pub use plan::{Reaching, RunError, RunPlan};

@@ -41,6 +41,9 @@ pub(crate) fn redirected(ask: &Ask, status: u16, location: &str) -> Option<Ask> 
     let mut next = ask.clone();
     let other_host = !to.is_same_host(&ask.url);
     next.url = to;
+    if other_host {
+        next.at = None;
+    }
     next.redirects_max -= 1;
     let turns = match status {
         // As browsers do, and RFC 9110 allows.

@@ -27,8 +27,10 @@ pub struct RunPlan {
     pub setup: bool,
     /// Whether there is something to do once behind it.
     pub teardown: bool,
-    /// How long setup and teardown may take, each.
-    pub around_max: Duration,
+    /// How long setup may take.
+    pub setup_max: Duration,
+    /// How long teardown may take.
+    pub teardown_max: Duration,
     /// How servers are reached.
     pub reaching: Reaching,
     /// How a run that the user ends may take to finish what is under way.

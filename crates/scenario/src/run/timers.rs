@@ -10,6 +10,8 @@ pub(crate) enum Timer {
     Sleep { user: u32, epoch: u32 },
     /// A user waits for the address of a name.
     Names { user: u32, epoch: u32 },
+    /// A socket of a user is to be open, or closed, by then.
+    Socket { user: u32, socket: u32 },
     /// A scenario is to be looked at.
     Course { scenario: u32 },
     /// The times of requests are to be looked at.

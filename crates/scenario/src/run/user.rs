@@ -3,6 +3,7 @@
 use crate::behaviour::SharedJar;
 use crate::behaviour::{Answer, Ask, Behaviour, Redirected, User};
 use crate::run::plan::{LINKS_OF_A_USER, LINKS_TO_A_SERVER};
+use crate::run::sockets::Sockets;
 
 /// A user.
 pub(crate) struct UserState {
@@ -14,6 +15,8 @@ pub(crate) struct UserState {
     pub(crate) epoch: u32,
     pub(crate) jar: SharedJar,
     pub(crate) links: Vec<LinkState>,
+    /// Its WebSockets, and what happened to them that it was not told.
+    pub(crate) sockets: Sockets,
     pub(crate) begin_ns: u64,
     /// How late the iteration began, as far as no request has counted it.
     pub(crate) lag_ns: u64,
@@ -26,6 +29,8 @@ pub(crate) enum Doing {
     Rests,
     /// An iteration: it sleeps, or is about to be asked.
     Works,
+    /// An iteration: it waits for what happens to its sockets.
+    Listens,
     /// An iteration: it waits for answers.
     Waits(Waits),
 }
@@ -73,10 +78,21 @@ pub(crate) enum Stage {
 pub(crate) struct LinkState {
     /// The server that its connection goes to.
     server: Option<u32>,
-    /// The request that is under way over it.
-    pub(crate) busy: Option<u32>,
+    /// What is under way over it.
+    pub(crate) busy: Busy,
     /// Whether its connection was there when the request went out.
     pub(crate) is_open: bool,
+}
+
+/// What is under way over a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Busy {
+    #[default]
+    Nothing,
+    /// The request at this place of those that are waited for.
+    Request(u32),
+    /// This socket.
+    Socket(u32),
 }
 
 /// Where a request can go.
@@ -99,6 +115,7 @@ impl UserState {
             epoch: 0,
             jar: SharedJar::default(),
             links: Vec::new(),
+            sockets: Sockets::default(),
             begin_ns: 0,
             lag_ns: 0,
         }
@@ -114,22 +131,43 @@ impl UserState {
     /// Finds a link for a request to a server, and takes it.
     pub(crate) fn take_link(&mut self, server: u32, pending: u32) -> Room {
         let of_server = |link: &LinkState| link.server == Some(server);
-        let free = self.links.iter().position(|link| link.busy.is_none() && of_server(link));
+        let carries = |link: &&LinkState| of_server(link) && !matches!(link.busy, Busy::Socket(_));
+        let free = self.links.iter().position(|link| link.busy == Busy::Nothing && of_server(link));
         let (place, room): (usize, fn(u32) -> Room) = match free {
             Some(place) => (place, Room::Link),
-            None if self.links.iter().filter(|link| of_server(link)).count() >= LINKS_TO_A_SERVER => return Room::None,
+            None if self.links.iter().filter(carries).count() >= LINKS_TO_A_SERVER => return Room::None,
             None if self.links.len() < LINKS_OF_A_USER as usize => {
                 self.links.push(LinkState::default());
                 (self.links.len() - 1, Room::Link)
             }
-            None => match self.links.iter().position(|link| link.busy.is_none()) {
+            None => match self.links.iter().position(|link| link.busy == Busy::Nothing) {
                 Some(place) => (place, Room::Instead),
                 None => return Room::None,
             },
         };
         let link = &mut self.links[place];
         let is_open = link.is_open && of_server(link);
-        *link = LinkState { server: Some(server), busy: Some(pending), is_open };
+        *link = LinkState { server: Some(server), busy: Busy::Request(pending), is_open };
+        room(place as u32)
+    }
+
+    /// Finds a link without a connection for a socket, and takes it: one that is free, a further one, or one whose
+    /// connection rests, which is to be closed before.
+    pub(crate) fn take_socket_link(&mut self, server: u32, socket: u32) -> Room {
+        let is_free = |link: &LinkState| link.busy == Busy::Nothing;
+        let (place, room): (usize, fn(u32) -> Room) =
+            match self.links.iter().position(|link| is_free(link) && !link.is_open) {
+                Some(place) => (place, Room::Instead),
+                None if self.links.len() < LINKS_OF_A_USER as usize => {
+                    self.links.push(LinkState::default());
+                    (self.links.len() - 1, Room::Link)
+                }
+                None => match self.links.iter().position(is_free) {
+                    Some(place) => (place, Room::Instead),
+                    None => return Room::None,
+                },
+            };
+        self.links[place] = LinkState { server: Some(server), busy: Busy::Socket(socket), is_open: false };
         room(place as u32)
     }
 }

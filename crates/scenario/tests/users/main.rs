@@ -5,6 +5,7 @@ mod open;
 mod plain;
 mod played;
 mod server;
+mod sockets;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -47,7 +48,7 @@ impl Behaviour for One {
                 self.answered += 1;
                 (self.does)(Told::Answered(self.answered, answers))
             }
-            News::Woke => (self.does)(Told::Woke),
+            News::Woke | News::Heard(_) => (self.does)(Told::Woke),
             News::Ends => Wants::Over(Ok(())),
         }
     }
@@ -66,7 +67,8 @@ pub(crate) fn plan(executor: Executor) -> RunPlan {
         }],
         setup: false,
         teardown: false,
-        around_max: Duration::from_secs(10),
+        setup_max: Duration::from_secs(10),
+        teardown_max: Duration::from_secs(10),
         reaching: Reaching::default(),
         stop_grace: Duration::from_secs(1),
     }

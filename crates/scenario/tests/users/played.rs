@@ -34,7 +34,8 @@ fn play(server: &Server, text: &str, folder: &Path) -> Played {
         scenarios: scenarios.list.iter().map(|(planned, _)| planned.clone()).collect(),
         setup: scenarios.setup.is_some(),
         teardown: scenarios.teardown.is_some(),
-        around_max: scenarios.around_max,
+        setup_max: scenarios.around_max,
+        teardown_max: scenarios.around_max,
         reaching: Reaching::default(),
         stop_grace: Duration::from_secs(1),
     };

@@ -16,9 +16,7 @@ const SLEEP_MAX_S: f64 = 86400.0 * 365.0;
 
 pub(super) fn install<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result<()> {
     time(ctx, host, state)?;
-    checks(ctx, host, state)?;
-    metrics(ctx, host, state)?;
-    shared(ctx, host, state)
+    checks(ctx, host, state)
 }
 
 fn time<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result<()> {
@@ -51,6 +49,11 @@ struct CheckTags<'a> {
 impl Tagged for CheckTags<'_> {
     fn is(&self, name: &str, value: &str) -> bool {
         if name == "check" { self.name == value } else { self.of_user.is(name, value) }
+    }
+
+    fn each(&self, take: &mut dyn FnMut(&str, &str)) {
+        take("check", self.name);
+        self.of_user.each(take);
     }
 }
 
@@ -99,7 +102,7 @@ fn checks<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result<
     Ok(())
 }
 
-fn metrics<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result<()> {
+pub(super) fn metrics<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result<()> {
     let own = state.clone();
     give!(ctx, host, "metric", move |ctx: Ctx<'js>, kind: String, name: String, is_time: bool| -> Result<usize> {
         if own.stage.get() != Stage::Init {
@@ -138,7 +141,7 @@ fn metrics<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result
     Ok(())
 }
 
-fn shared<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result<()> {
+pub(super) fn shared<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result<()> {
     let own = state.clone();
     give!(ctx, host, "isInit", move || own.stage.get() == Stage::Init);
     let own = state.clone();

@@ -2,10 +2,12 @@
 
 use super::giving::{give, thrown};
 use crate::hash::{hash, hex, hmac};
+use crate::script::state::State;
 use base64::Engine as _;
 use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use rquickjs::{ArrayBuffer, Ctx, Object, Result, Value};
+use std::rc::Rc;
 
 /// The most random bytes at a time.
 const RANDOM_MAX: f64 = 1048576.0;
@@ -17,13 +19,11 @@ pub(crate) fn bytes_of(value: &Value<'_>) -> Result<Option<Vec<u8>>> {
     }
     let Some(object) = value.as_object() else { return Ok(None) };
     if let Some(buffer) = ArrayBuffer::from_object(object.clone()) {
-        // SAFETY: the bytes are copied before the script can run.
-        return Ok(Some(unsafe { buffer.as_bytes() }.map(<[u8]>::to_vec).unwrap_or_default()));
+        return Ok(Some(buffer.as_bytes().map(<[u8]>::to_vec).unwrap_or_default()));
     }
     if let Ok(buffer) = object.get::<_, ArrayBuffer<'_>>("buffer") {
         let (from, length) = (object.get::<_, usize>("byteOffset")?, object.get::<_, usize>("byteLength")?);
-        // SAFETY: as above.
-        let bytes = unsafe { buffer.as_bytes() }.unwrap_or_default();
+        let bytes = buffer.as_bytes().unwrap_or_default();
         return Ok(Some(bytes.get(from..from + length).unwrap_or_default().to_vec()));
     }
     if let Some(array) = object.as_array() {
@@ -47,12 +47,7 @@ fn base64_of(name: &str) -> Option<&'static GeneralPurpose> {
     })
 }
 
-pub(super) fn install<'js>(ctx: &Ctx<'js>, host: &Object<'js>) -> Result<()> {
-    texts(ctx, host)?;
-    hashes(ctx, host)
-}
-
-fn texts<'js>(ctx: &Ctx<'js>, host: &Object<'js>) -> Result<()> {
+pub(super) fn texts<'js>(ctx: &Ctx<'js>, host: &Object<'js>, _: &Rc<State>) -> Result<()> {
     let unknown =
         |ctx: &Ctx<'_>, name: &str| thrown(ctx, format!("base64: {name:?} is none of std, rawstd, url, rawurl"));
     give!(ctx, host, "b64encode", move |ctx: Ctx<'js>, value: Value<'js>, name: String| -> Result<String> {
@@ -81,7 +76,7 @@ fn texts<'js>(ctx: &Ctx<'js>, host: &Object<'js>) -> Result<()> {
     Ok(())
 }
 
-fn hashes<'js>(ctx: &Ctx<'js>, host: &Object<'js>) -> Result<()> {
+pub(super) fn hashes<'js>(ctx: &Ctx<'js>, host: &Object<'js>, _: &Rc<State>) -> Result<()> {
     let unknown = |ctx: &Ctx<'_>, name: &str| thrown(ctx, format!("crypto: {name:?} is no hash that is known"));
     give!(ctx, host, "hash", move |ctx: Ctx<'js>, name: String, value: Value<'js>| -> Result<ArrayBuffer<'js>> {
         let made = hash(&name, &needed(&ctx, &value)?).ok_or_else(|| unknown(&ctx, &name))?;

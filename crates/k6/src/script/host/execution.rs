@@ -14,6 +14,8 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>
     let own = state.clone();
     give!(ctx, host, "options", move || own.world.settings().options_json.clone());
     let own = state.clone();
+    give!(ctx, host, "throws", move || own.world.settings().throws);
+    let own = state.clone();
     give!(ctx, host, "tagGet", move |of: String, name: String| -> Option<String> {
         let pairs = pairs(&own, &of).borrow();
         let found = pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone());
@@ -80,7 +82,7 @@ fn asked<'js>(ctx: &Ctx<'js>, state: &State, name: &str) -> Result<Value<'js>> {
         "vu.idInInstance" | "vu.idInTest" => state.number.get().into_js(ctx),
         "instance.currentTestRunDuration" => (world.begun.elapsed().as_secs_f64() * 1000.0).into_js(ctx),
         "instance.iterationsCompleted" => total(state, Builtin::Iterations).into_js(ctx),
-        "instance.iterationsInterrupted" => 0.into_js(ctx),
+        "instance.iterationsInterrupted" => (world.handle.interrupted() as f64).into_js(ctx),
         "instance.vusActive" => total(state, Builtin::Vus).into_js(ctx),
         "instance.vusInitialized" => total(state, Builtin::VusMax).into_js(ctx),
         _ => Err(thrown(ctx, format!("exec.{name} is not known"))),

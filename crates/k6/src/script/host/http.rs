@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::time::SystemTime;
 use weir_load::{Outcome, Url};
 use weir_scenario::behaviour::{Answer, AnsweredBy, Fields, Timings, Wants};
+use weir_scenario::metrics::error_code;
 
 pub(super) fn install<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result<()> {
     let own = state.clone();
@@ -195,17 +196,10 @@ fn authorizes(asked: &mut Asked, answer: &Answer) -> bool {
 /// The number of an error, as k6 has it.
 pub(super) fn code(answer: &Answer) -> u32 {
     match &answer.by {
-        AnsweredBy::Status(status) if *status >= 400 => 1000 + u32::from(*status),
-        AnsweredBy::Status(_) => 0,
+        AnsweredBy::Status(status) => error_code(*status, None),
         AnsweredBy::Nothing(failing) => match failing.outcome {
-            Outcome::Refused => 1212,
-            Outcome::ConnectTimedOut => 1211,
             Outcome::ConnectFailed if failing.words.contains("name") => 1101,
-            Outcome::ConnectFailed => 1210,
-            Outcome::TimedOut => 1050,
-            Outcome::Reset => 1220,
-            Outcome::Tls => 1310,
-            _ => 1000,
+            outcome => error_code(0, Some(outcome)),
         },
     }
 }

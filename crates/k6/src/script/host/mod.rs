@@ -9,9 +9,11 @@ mod execution;
 mod files;
 mod giving;
 mod http;
+mod lazily;
 mod page;
 mod reply;
 mod request;
+mod sockets;
 mod summary;
 mod words;
 
@@ -26,14 +28,10 @@ use std::rc::Rc;
 pub(super) fn install<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> Result<Object<'js>> {
     let host = Object::new(ctx.clone())?;
     basics::install(ctx, &host, state)?;
-    codec::install(ctx, &host)?;
-    cookies::install(ctx, &host, state)?;
-    execution::install(ctx, &host, state)?;
     files::install(ctx, &host, state)?;
     http::install(ctx, &host, state)?;
     reply::install(ctx, &host)?;
-    page::install(ctx, &host, state)?;
-    summary::install(ctx, &host)?;
+    lazily::install(ctx, &host, state)?;
     let globals = ctx.globals();
     globals.set("__VU", state.number.get())?;
     globals.set("__ITER", 0)?;

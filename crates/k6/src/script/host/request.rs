@@ -243,7 +243,6 @@ impl Asked {
         if state.world.settings().closes && !has(&headers, "connection") {
             headers.push(("Connection".to_owned(), "close".to_owned()));
         }
-        let url = self.mapped(state, &mut headers);
         self.add_cookies(state);
         if !self.cookie_line.is_empty() && !has(&headers, "cookie") {
             headers.push(("Cookie".to_owned(), self.cookie_line.clone()));
@@ -258,7 +257,8 @@ impl Asked {
             cookies: Cookies { without_jar: true, own: Vec::new() },
             tags: self.all_tags(state),
             expected: self.expected_now().statuses(),
-            ..Ask::get(url)
+            at: state.world.settings().hosts.of(&self.url),
+            ..Ask::get(self.url.clone())
         }
     }
 
@@ -270,26 +270,10 @@ impl Asked {
         }
     }
 
-    /// Where the request goes: another place where the option `hosts` says so. The server still sees the name.
-    fn mapped(&self, state: &State, headers: &mut Vec<(String, String)>) -> Url {
-        let mut url = self.url.clone();
-        if let Some((address, port)) = state.world.settings().hosts.of(&self.url) {
-            if !has(headers, "host") {
-                headers.push(("Host".to_owned(), self.url.authority()));
-            }
-            url.port = port;
-            if !url.encrypted {
-                url.host = address.to_string();
-            }
-        }
-        url
-    }
-
     /// Tags of what is counted of it, beside those of its scenario.
     fn all_tags(&self, state: &State) -> Tags {
         let (group, of_user) = (state.group.borrow(), state.tags.borrow());
-        let is_mapped = state.world.settings().hosts.of(&self.url).is_some();
-        if !is_mapped && self.name.is_none() && self.tags.is_empty() && group.is_empty() && of_user.is_empty() {
+        if self.name.is_none() && self.tags.is_empty() && group.is_empty() && of_user.is_empty() {
             return NO_TAGS.with(Arc::clone);
         }
         let mut all: Vec<(Arc<str>, Arc<str>)> = Vec::new();
@@ -299,12 +283,9 @@ impl Asked {
             }
         };
         if let Some(name) = &self.name {
+            // As k6 has it: a name stands for the address in both.
             add("name", name);
-        }
-        if is_mapped {
-            let url = self.url.to_string();
-            add("name", &url);
-            add("url", &url);
+            add("url", name);
         }
         self.tags.iter().chain(of_user.iter()).for_each(|(name, value)| add(name, value));
         add("group", &group);

@@ -33,6 +33,17 @@ pub(crate) fn place_of(thrown: &Value<'_>) -> String {
 /// The stack below the first line, without the modules that come with the program.
 fn stack_of(thrown: &Value<'_>) -> String {
     let stack = thrown.as_exception().and_then(rquickjs::Exception::stack).unwrap_or_default();
-    let own = |line: &&str| !line.is_empty() && !line.contains("(native)") && !line.contains("weir:entry");
-    stack.lines().map(str::trim).filter(own).take(LINES_MAX).map(|line| format!("\n\t{line}")).collect()
+    let inner = ["(native)", "weir:entry", "<null>", "(k6"];
+    let own = |line: &&str| !line.is_empty() && !inner.iter().any(|words| line.contains(words));
+    let lines = stack.lines().map(str::trim).filter(own).take(LINES_MAX);
+    lines.map(|line| format!("\n\t{}", without_column(line))).collect()
+}
+
+/// The place of a syntax error without its column, which this version of the engine takes from a token before; other
+/// places stand behind the name of a function.
+fn without_column(line: &str) -> &str {
+    match line.rsplit_once(':') {
+        Some((place, column)) if line.starts_with("at /") && column.bytes().all(|byte| byte.is_ascii_digit()) => place,
+        _ => line,
+    }
 }
