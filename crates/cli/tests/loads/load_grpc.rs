@@ -115,7 +115,7 @@ fn mistakes_are_told_with_file_line_and_remedy() {
     refused(&["--ok", "NOT_FOUND", "http://127.0.0.1:9/"], "statuses of gRPC");
     refused(&["--proto", &good, "-H", "te: x", one], "a call of gRPC says this itself");
     refused(&["--proto", &good, "-m", "GET", one], "calls of gRPC");
-    refused(&["--proto", &good, "--workers", "local:2", one], "calls of gRPC");
+    refused(&["--proto", &good, "--workers", "local:2", one], "it is of one generator");
     refused(&["--proto", &good, "http://127.0.0.1:9/"], "needs a grpc:// or grpcs:// URL");
     refused(&["--message", "{}", "http://127.0.0.1:9/"], "a message needs the URL");
     refused(&["--binary", one], "needs the URL of a WebSocket");
