@@ -1,12 +1,16 @@
 //! `weir scenario`: users that a file describes, and what they felt.
 
+mod drafted;
 mod found;
 mod json;
 mod screen;
 
+pub(crate) use drafted::load;
+
+use crate::described::DescribedArgs;
 use crate::load::write_whole;
 use found::Found;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +35,11 @@ Examples:
       figures for a program
   weir scenario shop.toml --check
       read the file, say what is wrong with it, load nothing
+  weir scenario --from openapi.yaml --out api.toml
+      write a scenario of a description: OpenAPI, a collection of Postman, command
+      lines of curl, a plan of JMeter, an HTTP Archive; load nothing
+  weir scenario --from openapi.yaml --all --set petId=7 --users 50 --duration 1m
+      with what changes data, a value of a parameter, and another load
 
 A file has [[scenario]] tables with users = 50 or rate = \"20/s\", and steps:
 requests, checks, values taken of answers, think times, choices. The how-to
@@ -42,14 +51,20 @@ never holds time that was spent in taking and checking; that is told apart.
 
 Exit status: 0 if any request succeeded, 1 if none did or setup failed, 2 for
 wrong usage or a wrong file, 3 if an objective was missed or a check failed
-(where no objective says how many errors may be).";
+(where no objective says how many errors may be). With --from: 0 if all was
+carried over, 1 if the scenario is written with losses, 2 if nothing is written.";
 
-/// Play the scenarios of a file: users who log in, search, buy, think
+/// Play the scenarios of a file: users who log in, search, buy, think; or write one of a description or a recording
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The file of scenarios, in TOML
-    file: PathBuf,
+    #[arg(required_unless_present = "from", conflicts_with = "from")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    described: DescribedArgs,
+    #[command(flatten)]
+    drafted: drafted::DraftedArgs,
     /// What relative addresses begin with, in place of the file's base
     #[arg(long, value_name = "URL")]
     base: Option<String>,
@@ -86,9 +101,21 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
+/// How scenarios are played, and what is written of it.
+struct Playing<'p> {
+    /// The command, and the file that the scenarios come from.
+    command: &'static str,
+    name: String,
+    reaching: Reaching,
+    junit: Option<&'p Path>,
+    json: bool,
+    quiet: bool,
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (scenarios, slos) = match prepared(args) {
+    let Some(file) = &args.file else { return drafted::write(args) };
+    let (scenarios, slos) = match prepared(args, file) {
         Ok(prepared) => prepared,
         Err(words) => {
             eprintln!("weir scenario: {words}");
@@ -100,41 +127,54 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         weir_terminal::output::print(&format!("{} scenarios, {steps} instructions: fine\n", scenarios.list.len()))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let playing = Playing {
+        command: "weir scenario",
+        name: file.display().to_string(),
+        reaching: reaching(args),
+        junit: args.junit.as_deref(),
+        json: args.json,
+        quiet: args.quiet,
+    };
+    play(&scenarios, &slos, playing)
+}
+
+/// Plays scenarios, and tells what was found.
+fn play(scenarios: &Scenarios, slos: &[Slo], playing: Playing<'_>) -> anyhow::Result<ExitCode> {
     let (metrics, tallies) = (Shared::default(), Tallies::new(scenarios.scopes.len()));
-    let players = Players::new(&scenarios, metrics.clone(), tallies.clone());
+    let players = Players::new(scenarios, metrics.clone(), tallies.clone());
     let handle = Arc::new(Handle::default());
     let stop = Stop::on_signals()?;
-    let plan = plan(args, &scenarios);
+    let plan = plan(playing.reaching, scenarios);
     let played = std::thread::scope(|scope| {
         let running = scope.spawn(|| run_plan(plan, Box::new(players), &metrics, &handle));
-        watch(&handle, &stop, args.quiet, || running.is_finished());
+        watch(&handle, &stop, playing.quiet, || running.is_finished());
         running.join().unwrap_or(Err(RunError::Load(LoadError::Panicked)))
     });
     let (report, load) = match played {
         Ok(played) => played,
         Err(error) => {
-            eprintln!("weir scenario: {error}");
+            eprintln!("{}: {error}", playing.command);
             return Ok(ExitCode::FAILURE);
         }
     };
     let tallies = tallies.lock().clone();
     let judged: Vec<_> = slos.iter().map(|slo| judge(slo, &tallies[slo.scope], report.duration)).collect();
     let checks = metrics.lock().checks.list().to_vec();
-    let found = Found::new(&scenarios, &slos, tallies, (judged, checks), (report, load));
-    let text = if args.json { format!("{:#}\n", json::report(&found)) } else { screen::text(&found) };
+    let found = Found::new(scenarios, slos, tallies, (judged, checks), (report, load));
+    let text = if playing.json { format!("{:#}\n", json::report(&found)) } else { screen::text(&found) };
     weir_terminal::output::print(&text)?;
     // The report is there by now, so that only the file is lost.
-    if let Some(file) = &args.junit {
-        write_whole(file, &junit(&args.file.display().to_string(), &found))
+    if let Some(file) = playing.junit {
+        write_whole(file, &junit(&playing.name, &found))
             .map_err(|error| anyhow::anyhow!("--junit: cannot write {}: {error}", file.display()))?;
     }
     Ok(found.exit_code())
 }
 
 /// The file and the objectives, or what is wrong.
-fn prepared(args: &Args) -> Result<(Scenarios, Vec<Slo>), String> {
+fn prepared(args: &Args, file: &Path) -> Result<(Scenarios, Vec<Slo>), String> {
     let base = args.base.as_deref().map(Url::parse).transpose().map_err(|error| format!("--base: {error}"))?;
-    let scenarios = read(&args.file, base.as_ref()).map_err(|error| error.to_string())?;
+    let scenarios = read(file, base.as_ref()).map_err(|error| error.to_string())?;
     let mut slos = scenarios.slos.clone();
     for text in &args.slo {
         slos.push(Slo::parse(text, &scenarios.scopes).map_err(|error| format!("--slo '{text}': {error}"))?);
@@ -147,20 +187,24 @@ fn prepared(args: &Args) -> Result<(Scenarios, Vec<Slo>), String> {
     Ok((scenarios, slos))
 }
 
-fn plan(args: &Args, scenarios: &Scenarios) -> RunPlan {
+fn reaching(args: &Args) -> Reaching {
     let trust = match &args.ca {
         _ if args.insecure => Trust::Anything,
         Some(file) => Trust::File(file.clone()),
         None => Trust::System,
     };
     let reach = Reach { resolve: args.resolve.clone(), connect_to: args.connect_to.clone(), ..Reach::default() };
+    Reaching { reach, trust, cpu: args.cpu, ..Reaching::default() }
+}
+
+fn plan(reaching: Reaching, scenarios: &Scenarios) -> RunPlan {
     RunPlan {
         scenarios: scenarios.list.iter().map(|(planned, _)| planned.clone()).collect(),
         setup: scenarios.setup.is_some(),
         teardown: scenarios.teardown.is_some(),
         setup_max: scenarios.around_max,
         teardown_max: scenarios.around_max,
-        reaching: Reaching { reach, trust, cpu: args.cpu, ..Reaching::default() },
+        reaching,
         stop_grace: Duration::from_secs(1),
     }
 }
