@@ -80,7 +80,13 @@ pub(crate) fn is_parked(known: Known<'_>, pid: u32, spell: &Spell) -> bool {
 
 /// Whether a wait for a futex was for a lock that its waker had: one for which the waker has waited as well.
 pub(crate) fn is_lock(known: Known<'_>, spell: &Spell) -> bool {
-    place_of(spell).is_some_and(|place| known.tasks.waits_for(spell.woken_by, place))
+    place_of(spell).is_some_and(|place| known.tasks.passes_lock(spell.woken_by, place, (spell.from_ns, spell.to_ns)))
+}
+
+/// Whether the thread that ended a wait for a futex had slept meanwhile, which none does that has a lock.
+pub(crate) fn waker_slept(known: Known<'_>, spell: &Spell) -> bool {
+    let window = (spell.from_ns, spell.to_ns);
+    place_of(spell).is_some_and(|place| known.tasks.slept(spell.woken_by, place, window))
 }
 
 /// Whether a wait that its time-out ended was for a lock, and who had that then, where it is sure.

@@ -749,6 +749,10 @@ impl Walk<'_> {
                 Some(holder) => Awaited::Known(Part::WaitLock, holder.map_or(Detail::None, Detail::Task)),
                 None => Awaited::Known(Part::WaitTimer, Detail::None),
             },
+            // Such a thread had no lock, but brought what was waited for, however the work came to it.
+            Wait::Lock if self.is_sibling(spell.woken_by, pid) && answers::waker_slept(self.known, spell) => {
+                Awaited::Thread(spell.woken_by, spell.from_ns)
+            }
             Wait::Lock => Awaited::Known(Part::WaitLock, waker),
             Wait::Timer => Awaited::Known(Part::WaitTimer, Detail::None),
             Wait::Process => Awaited::Waker,

@@ -837,19 +837,28 @@ impl Tasks {
             return Some(Some(gave_way));
         }
         let given_back_ns = self.locks.given_back_ns(word, pid, at_ns)?;
-        (!self.sleeps_elsewhere(pid, place, (at_ns, given_back_ns))).then(|| self.locks.holder(word, pid, at_ns))
+        (!self.slept(pid, place, (at_ns, given_back_ns))).then(|| self.locks.holder(word, pid, at_ns))
     }
 
-    /// Whether a task ran out of time at another futex within a window. One that has a lock does not: where each wait has a
-    /// word of its own, as those for Python's conditions have, the allocator gave this one to others meanwhile.
-    fn sleeps_elsewhere(&self, pid: u32, place: Place, (from_ns, to_ns): (u64, u64)) -> bool {
-        self.spells_back(pid, from_ns, to_ns).any(|spell| match spell.state {
-            State::Blocked { syscall, argument, .. } if spell.woken_in == WokenIn::Interrupt => {
-                let other = Place { syscall, argument };
-                other.is_futex() && !other.is_same(place)
-            }
-            _ => false,
-        })
+    /// Whether a task passed a lock on that another one had waited for within this window: it has waited there as well, and
+    /// has not slept since it had the lock.
+    pub(crate) fn passes_lock(&self, pid: u32, lock: Place, window: (u64, u64)) -> bool {
+        self.waits_for(pid, lock) && !self.slept(pid, lock, window)
+    }
+
+    /// Whether a task ran out of time at a futex within a window in which another one waits for this place, since it was
+    /// woken there itself. One that has a lock does not; and at the place itself it got none so, as the one that gave it
+    /// back would have woken the other. Where each wait has a word of its own, as those for Python's conditions have, the
+    /// word is another wait's by then, or has the same low bits in the memory of another thread.
+    pub(crate) fn slept(&self, pid: u32, place: Place, (from_ns, to_ns): (u64, u64)) -> bool {
+        let at_futex = |spell: Spell| match spell.state {
+            State::Blocked { syscall, argument, .. } => Some((Place { syscall, argument }, spell.woken_in)),
+            _ => None,
+        };
+        let mut waits =
+            self.spells_back(pid, from_ns, to_ns).filter_map(at_futex).filter(|(other, _)| other.is_futex());
+        let ends = |(other, woken_in): &(Place, WokenIn)| *woken_in == WokenIn::Interrupt || other.is_same(place);
+        waits.find(ends).is_some_and(|(_, woken_in)| woken_in == WokenIn::Interrupt)
     }
 
     /// Who had a lock that a task got when the time of its wait for it was over, and gave way to it: one that waits for this

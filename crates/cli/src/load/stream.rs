@@ -17,6 +17,8 @@ pub(super) const POINTS_MAX: usize = 50_000;
 /// Writes each interval that is over.
 #[derive(Debug)]
 pub(crate) struct Stream {
+    /// The option, with the file where it is one.
+    option: String,
     state: RefCell<State>,
 }
 
@@ -37,7 +39,11 @@ impl Stream {
     pub(super) fn new(file: &Path) -> anyhow::Result<Self> {
         let to = LineWriter::open(file).with_context(|| format!("--ndjson: cannot write {}", file.display()))?;
         let state = State { to: Some(to), until_s: 0.0, last: None, written: Counts::default() };
-        Ok(Self { state: RefCell::new(state) })
+        let option = match file.to_str() {
+            Some("-") => "--ndjson".to_owned(),
+            _ => format!("--ndjson {}", file.display()),
+        };
+        Ok(Self { option, state: RefCell::new(state) })
     }
 
     /// Writes the intervals that are over, so long after the run's start.
@@ -59,7 +65,7 @@ impl Stream {
         let mut lines = state.lines(series, |_| true);
         lines.extend(state.late(&series.counts()));
         state.write(lines);
-        state.to.take().map_or(Ok(()), LineWriter::finish).context("--ndjson")
+        state.to.take().map_or(Ok(()), LineWriter::finish).with_context(|| self.option.clone())
     }
 }
 

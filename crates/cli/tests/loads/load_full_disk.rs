@@ -58,7 +58,7 @@ fn each_output_of_a_load_is_told_and_the_report_is_there() {
     assert!(output.status.code() == Some(1) && stdout.contains("50 of 50 requests"), "{stdout}\n{stderr}");
     for (option, file) in options.iter().zip(&files) {
         let line = stderr.lines().find(|line| line.contains(option)).unwrap_or_else(|| panic!("{option}: {stderr}"));
-        assert!(line.contains("No space left") && (*option == "--ndjson" || line.contains(text(file))), "{line}");
+        assert!(line.contains("No space left") && line.contains(text(file)), "{line}");
     }
     // The stream of intervals is there from the beginning on, and none of them is in it.
     assert_eq!(names(disk.path()), ["ndjson", "other"]);

@@ -349,6 +349,32 @@ fn a_time_out_after_which_none_is_woken_at_the_word_is_a_sleep() {
     }
 }
 
+/// A thread that waited for another one's answer at a word at which that one has slept: what it slept is what was waited
+/// for. It sleeps at another word, or at one whose low bits are the same in its own memory.
+#[test]
+fn one_that_slept_meanwhile_passes_no_lock_on() {
+    for at in [DONE, LOCK] {
+        let steps = told(|told| {
+            told.threads();
+            told.waits(1_220, OTHER, libc::SYS_futex, LOCK);
+            told.wakes(1_230, BY_TASK, WORKER, OTHER);
+            told.takes(1_300, WORKER, SOCKET);
+            told.waits(1_400, WORKER, libc::SYS_futex, LOCK);
+            told.waits(1_500, OTHER, libc::SYS_futex, at);
+            told.wakes(4_800, BY_TIMER, STRANGER, OTHER);
+            told.wakes(4_900, BY_TASK, OTHER, WORKER);
+            told.gives(5_500, WORKER, SOCKET);
+        });
+        assert_eq!(at_of(&steps, 3_000), (Part::WaitTimer, OTHER), "{at:#x} {steps:?}");
+    }
+}
+
+/// The part at a time, and the task whose time it is.
+fn at_of(steps: &[Step], time_ns: u64) -> (Part, u32) {
+    let step = steps.iter().find(|step| (step.from_ns..step.to_ns).contains(&time_ns)).expect("a step");
+    (step.part, step.pid)
+}
+
 #[test]
 fn a_response_that_nagles_algorithm_holds_back_says_so() {
     for flags in [0, HELD_BACK] {

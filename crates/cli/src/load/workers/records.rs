@@ -112,6 +112,8 @@ impl Records {
             errors.push(error);
             Vec::new()
         });
+        // The report of the load goes there in any case.
+        self.is_new = false;
         Kept { runs, errors }
     }
 }
