@@ -116,6 +116,8 @@ Examples:
       a variable for the script, and the summary in a file
   weir k6 run --stage 10s:50,1m:50,10s:0 script.js
       users that come and go
+  weir k6 run --out json=values.json script.js
+      each value with its tags, one by one
 
 Scripts run unchanged; what is not there is refused with file, line and name.
 The exit status is k6's: 99 if a threshold is missed. weir k6 -h lists all.";

@@ -393,3 +393,15 @@ fn heads_and_lines_have_bounds() {
     assert!(endless("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "T: x\r\n"));
     assert!(endless("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "00000000"));
 }
+
+#[test]
+fn an_answer_switches_protocols_only_where_its_request_asks() {
+    let (head, rest) = ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n", "\u{1}\u{2}");
+    let mut parser = Parser::new(false);
+    parser.expect_switch(true);
+    let progress = parser.feed(format!("{head}{rest}").as_bytes()).expect("an answer");
+    assert_eq!((progress.consumed, progress.complete, parser.status()), (head.len(), true, 101));
+    // The next one is of a request that does not ask.
+    parser.expect_switch(false);
+    assert!(parser.feed(head.as_bytes()).is_err());
+}
