@@ -9,6 +9,7 @@ mod arm;
 mod check;
 mod cluster;
 mod compare;
+mod described;
 mod developer_log;
 mod dropin;
 mod environment;
@@ -163,6 +164,7 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     exit_code(match command {
+        Command::Load(args) if args.described().from.is_some() => scenario::load(&args),
         Command::Load(args) => load::run(*args),
         Command::Worker(args) => load::run_worker(&args),
         Command::Scenario(args) => scenario::run(&args),

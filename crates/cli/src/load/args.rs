@@ -8,7 +8,9 @@ use super::load_args::LoadArgs;
 use super::outputs::OutputArgs;
 use super::websocket::MessageArgs;
 use super::workers::WorkersArgs;
-use std::path::PathBuf;
+use crate::described::DescribedArgs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,6 +90,9 @@ Examples:
       fail if it is surely worse than an earlier --json report
   weir load --find-max --slo 'p99<50ms' http://localhost:8080/
       the highest rate that holds the objective
+  weir load --from openapi.yaml http://localhost:8080/
+      the safe operations of a description; also of a collection of Postman, command
+      lines of curl, a plan of JMeter, an HTTP Archive (weir scenario --from)
   weir load --workers host1,host2,local:2 -c 400 --rate 20000 URL
       two hosts (by ssh) and two processes here make one run, with one report
   weir load --compare './server old.conf' './server new.conf' -d 1m URL
@@ -112,10 +117,12 @@ objective of --slo or failed a --check; the first line says which.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// What to load: http:// or https://, host, port, path; ws:// or wss:// for a WebSocket
-    #[arg(required_unless_present_any = ["urls", "sessions", "make_fileset", "compare"])]
+    #[arg(required_unless_present_any = ["urls", "sessions", "make_fileset", "compare", "from"])]
     pub(super) url: Option<String>,
     #[command(flatten)]
     pub(super) load: LoadArgs,
+    #[command(flatten)]
+    pub(super) described: DescribedArgs,
     #[command(flatten)]
     pub(super) messages: MessageArgs,
     /// Load nothing: write the files of a workload (specweb96, surge) to a directory, as many as --directories or
@@ -150,4 +157,49 @@ pub(crate) struct Args {
     /// A line of progress every 5 s even where stderr is no terminal; system calls in the report
     #[arg(short, long)]
     pub(super) verbose: bool,
+}
+
+/// What a load of a scenario has of the options of other loads.
+#[derive(Debug)]
+pub(crate) struct Plain<'a> {
+    /// What relative addresses begin with.
+    pub(crate) url: Option<&'a str>,
+    pub(crate) users: Option<u32>,
+    pub(crate) requests: Option<u64>,
+    pub(crate) duration: Option<Duration>,
+    /// Iterations a second.
+    pub(crate) rate: Option<f64>,
+    pub(crate) slos: Vec<String>,
+    pub(crate) is_insecure: bool,
+    pub(crate) ca: Option<&'a Path>,
+    pub(crate) cpu: Option<usize>,
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+}
+
+impl Args {
+    /// The options that say of what a scenario is made.
+    pub(crate) fn described(&self) -> &DescribedArgs {
+        &self.described
+    }
+
+    /// What a scenario is loaded with.
+    pub(crate) fn plain(&self) -> Plain<'_> {
+        let load = &self.load;
+        let is_given = |name: &str| load.given().iter().any(|given| given == name);
+        let (is_insecure, ca) = load.trusted();
+        Plain {
+            url: self.url.as_deref(),
+            users: is_given("--connections").then(|| load.connections()),
+            requests: load.requests(),
+            duration: load.duration(),
+            rate: load.rate,
+            slos: self.judge.slos().iter().map(ToString::to_string).collect(),
+            is_insecure,
+            ca,
+            cpu: load.cpu(),
+            json: self.json,
+            quiet: self.quiet,
+        }
+    }
 }

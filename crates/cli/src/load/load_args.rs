@@ -154,6 +154,21 @@ impl LoadArgs {
         self.connections
     }
 
+    /// The requests after which it ends, if that was said.
+    pub(super) fn requests(&self) -> Option<u64> {
+        self.requests
+    }
+
+    /// The CPU of the generator, if that was said.
+    pub(super) fn cpu(&self) -> Option<usize> {
+        self.cpu
+    }
+
+    /// Whether any certificate is accepted, and the file of authorities that are trusted.
+    pub(super) fn trusted(&self) -> (bool, Option<&Path>) {
+        (self.insecure, self.ca.as_deref())
+    }
+
     /// Seed of the random numbers.
     pub(super) fn seed(&self) -> u64 {
         self.seed

@@ -61,6 +61,8 @@ const OUTPUT_OF_RUN: &[&str] =
 const OF_GATE: &[&str] = &["junit", "markdown", "github", "baseline", "fail_on"];
 /// The hosts that make a load together.
 const OF_WORKERS: &[&str] = &["workers", "worker_cert", "worker_key", "worker_ca", "remote_weir", "ssh_config"];
+/// A description that a load is made of.
+const DESCRIBED: &[&str] = &["from", "form", "all", "only", "set", "variables"];
 /// The server that is recorded.
 const TARGET: &[&str] = &["port", "pid", "comm", "unit", "container", "cgroup"];
 /// A recording that goes on for ever.
@@ -187,7 +189,33 @@ const POISSON_WORDS: &str =
 const RANDOM_WORDS: &str =
     "nothing is drawn at random here; add --poisson, --urls, --sessions, --mix or --patience, or leave it out";
 
-const OF_LOAD: [Mode; 10] = [
+const OF_LOAD: [Mode; 11] = [
+    Mode {
+        example: "load --from f",
+        is_on: |matches| given(matches, "from"),
+        idle: &[
+            &["make_fileset", "run", "verbose", "find_max", "ok", "from_rate", "compare", "seed", "queue", "check"],
+            &["no_keepalive", "pipeline", "http2", "http3", "streams", "early_data", "migrate_every", "threads", "io"],
+            &["timeout"],
+            &["steps", "ramp", "bursts", "poisson", "speed"],
+            &["no_resume"],
+            OF_GATE,
+            OUTPUT,
+            OUTPUT_OF_RUN,
+            REQUEST,
+            TLS,
+            REACH,
+            SLOW,
+            STREAM,
+            MESSAGES,
+            MIX,
+            CROWD,
+            FILE_SET,
+            OF_WORKERS,
+        ],
+        words: "the scenario of --from says that; leave it out, or write the scenario by weir scenario --from FILE --out \
+                FILE.toml and change it",
+    },
     Mode {
         example: "load --make-fileset surge d",
         is_on: |matches| given(matches, "make_fileset"),
@@ -457,6 +485,7 @@ pub(super) const COMMANDS: &[Usage] = &[
             CROWD,
             FILE_SET,
             OF_WORKERS,
+            DESCRIBED,
         ],
         modes: &OF_LOAD,
     },
@@ -697,14 +726,24 @@ pub(super) const COMMANDS: &[Usage] = &[
         path: &["scenario"],
         options: &[
             &["file", "base", "check", "slo", "junit", "insecure", "ca", "resolve", "connect_to", "cpu", "json"],
-            &["quiet"],
+            &["quiet", "out", "force", "users", "duration", "rate"],
+            DESCRIBED,
         ],
-        modes: &[Mode {
-            example: "scenario f.toml --check",
-            is_on: |matches| matches.get_flag("check"),
-            idle: &[&["slo", "junit", "insecure", "ca", "resolve", "connect_to", "cpu", "json", "quiet"]],
-            words: "the file is only read (--check), and nothing is loaded; leave it out",
-        }],
+        modes: &[
+            Mode {
+                example: "scenario f.toml --check",
+                is_on: |matches| matches.get_flag("check"),
+                idle: &[&["slo", "junit", "insecure", "ca", "resolve", "connect_to", "cpu", "json", "quiet"]],
+                words: "the file is only read (--check), and nothing is loaded; leave it out",
+            },
+            Mode {
+                example: "scenario --from f",
+                is_on: |matches| given(matches, "from"),
+                idle: &[&["check", "slo", "junit", "insecure", "ca", "resolve", "connect_to", "cpu", "json", "quiet"]],
+                words: "a scenario is only written (--from), and nothing is loaded; leave it out, or play the scenario \
+                        that was written",
+            },
+        ],
     },
     Usage { path: &["ab"], options: &[&["words"]], modes: &[] },
     Usage { path: &["http_load"], options: &[&["words"]], modes: &[] },

@@ -1,22 +1,21 @@
 //! `weir scenario`: users that a file describes, and what they felt.
 
+mod drafted;
 mod found;
 mod json;
+mod playing;
 mod screen;
 
-use found::Found;
-use std::path::PathBuf;
+pub(crate) use drafted::load;
+
+use crate::described::DescribedArgs;
+use playing::{Playing, play};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::Duration;
 use weir_load::reach::{Place, Resolved};
-use weir_load::{LoadError, Reach, Trust, Url};
-use weir_report::junit::{State, Test, suite};
+use weir_load::{Reach, Trust, Url};
 use weir_scenario::form::{Scenarios, Slo, read};
-use weir_scenario::metrics::Shared;
-use weir_scenario::play::{Players, Tallies, judge};
-use weir_scenario::run::{Handle, Reaching, RunError, RunPlan, run as run_plan};
-use weir_terminal::stop::Stop;
+use weir_scenario::run::Reaching;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,6 +29,11 @@ Examples:
       figures for a program
   weir scenario shop.toml --check
       read the file, say what is wrong with it, load nothing
+  weir scenario --from openapi.yaml --out api.toml
+      write a scenario of a description: OpenAPI, a collection of Postman, command
+      lines of curl, a plan of JMeter, an HTTP Archive; load nothing
+  weir scenario --from openapi.yaml --all --set petId=7 --users 50 --duration 1m
+      with what changes data, a value of a parameter, and another load
 
 A file has [[scenario]] tables with users = 50 or rate = \"20/s\", and steps:
 requests, checks, values taken of answers, think times, choices. The how-to
@@ -41,14 +45,20 @@ never holds time that was spent in taking and checking; that is told apart.
 
 Exit status: 0 if any request succeeded, 1 if none did or setup failed, 2 for
 wrong usage or a wrong file, 3 if an objective was missed or a check failed
-(where no objective says how many errors may be).";
+(where no objective says how many errors may be). With --from: 0 if all was
+carried over, 1 if the scenario is written with losses, 2 if nothing is written.";
 
-/// Play the scenarios of a file: users who log in, search, buy, think
+/// Play the scenarios of a file: users who log in, search, buy, think; or write one of a description or a recording
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The file of scenarios, in TOML
-    file: PathBuf,
+    #[arg(required_unless_present = "from", conflicts_with = "from")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    described: DescribedArgs,
+    #[command(flatten)]
+    drafted: drafted::DraftedArgs,
     /// What relative addresses begin with, in place of the file's base
     #[arg(long, value_name = "URL")]
     base: Option<String>,
@@ -87,7 +97,8 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (scenarios, slos) = match prepared(args) {
+    let Some(file) = &args.file else { return drafted::write(&args.described, &args.drafted, args.base.as_deref()) };
+    let (scenarios, slos) = match prepared(args, file) {
         Ok(prepared) => prepared,
         Err(words) => {
             eprintln!("weir scenario: {words}");
@@ -99,41 +110,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         weir_terminal::output::print(&format!("{} scenarios, {steps} instructions: fine\n", scenarios.list.len()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (metrics, tallies) = (Shared::default(), Tallies::new(scenarios.scopes.len()));
-    let players = Players::new(&scenarios, metrics.clone(), tallies.clone());
-    let handle = Arc::new(Handle::default());
-    let stop = Stop::on_signals()?;
-    let plan = plan(args, &scenarios);
-    let played = std::thread::scope(|scope| {
-        let running = scope.spawn(|| run_plan(plan, Box::new(players), &metrics, &handle));
-        watch(&handle, &stop, args.quiet, || running.is_finished());
-        running.join().unwrap_or(Err(RunError::Load(LoadError::Panicked)))
-    });
-    let (report, load) = match played {
-        Ok(played) => played,
-        Err(error) => {
-            eprintln!("weir scenario: {error}");
-            return Ok(ExitCode::FAILURE);
-        }
+    let playing = Playing {
+        command: "weir scenario",
+        name: file.display().to_string(),
+        reaching: reaching(args),
+        junit: args.junit.as_deref(),
+        json: args.json,
+        quiet: args.quiet,
     };
-    let tallies = tallies.lock().clone();
-    let judged: Vec<_> = slos.iter().map(|slo| judge(slo, &tallies[slo.scope], report.duration)).collect();
-    let checks = metrics.lock().checks.list().to_vec();
-    let found = Found::new(&scenarios, &slos, tallies, (judged, checks), (report, load));
-    if let Some(file) = &args.junit {
-        let text = junit(&args.file.display().to_string(), &found);
-        std::fs::write(file, text)
-            .map_err(|error| anyhow::anyhow!("--junit: cannot write {}: {error}", file.display()))?;
-    }
-    let text = if args.json { format!("{:#}\n", json::report(&found)) } else { screen::text(&found) };
-    weir_terminal::output::print(&text)?;
-    Ok(found.exit_code())
+    play(&scenarios, &slos, playing)
 }
 
 /// The file and the objectives, or what is wrong.
-fn prepared(args: &Args) -> Result<(Scenarios, Vec<Slo>), String> {
+fn prepared(args: &Args, file: &Path) -> Result<(Scenarios, Vec<Slo>), String> {
     let base = args.base.as_deref().map(Url::parse).transpose().map_err(|error| format!("--base: {error}"))?;
-    let scenarios = read(&args.file, base.as_ref()).map_err(|error| error.to_string())?;
+    let scenarios = read(file, base.as_ref()).map_err(|error| error.to_string())?;
     let mut slos = scenarios.slos.clone();
     for text in &args.slo {
         slos.push(Slo::parse(text, &scenarios.scopes).map_err(|error| format!("--slo '{text}': {error}"))?);
@@ -146,68 +137,12 @@ fn prepared(args: &Args) -> Result<(Scenarios, Vec<Slo>), String> {
     Ok((scenarios, slos))
 }
 
-fn plan(args: &Args, scenarios: &Scenarios) -> RunPlan {
+fn reaching(args: &Args) -> Reaching {
     let trust = match &args.ca {
         _ if args.insecure => Trust::Anything,
         Some(file) => Trust::File(file.clone()),
         None => Trust::System,
     };
     let reach = Reach { resolve: args.resolve.clone(), connect_to: args.connect_to.clone(), ..Reach::default() };
-    RunPlan {
-        scenarios: scenarios.list.iter().map(|(planned, _)| planned.clone()).collect(),
-        setup: scenarios.setup.is_some(),
-        teardown: scenarios.teardown.is_some(),
-        around_max: scenarios.around_max,
-        reaching: Reaching { reach, trust, cpu: args.cpu, ..Reaching::default() },
-        stop_grace: Duration::from_secs(1),
-    }
-}
-
-/// Shows how far the run is, and ends it when the user wants so.
-fn watch(handle: &Handle, stop: &Stop, quiet: bool, over: impl Fn() -> bool) {
-    use std::io::{IsTerminal, Write};
-    let shows = !quiet && std::io::stderr().is_terminal();
-    let begin = std::time::Instant::now();
-    while !over() {
-        std::thread::sleep(Duration::from_millis(50));
-        if stop.asked() {
-            handle.stop();
-        }
-        if shows {
-            let (requests, failed) = handle.requests();
-            // A terminal that is gone ends no run.
-            let _ = write!(
-                std::io::stderr(),
-                "\r{:>5.0} s  {} users, {} iterations, {requests} requests, {failed} failed, {} dropped \x1b[K",
-                begin.elapsed().as_secs_f64(),
-                handle.users(),
-                handle.iterations(),
-                handle.dropped(),
-            );
-        }
-    }
-    if shows {
-        let _ = write!(std::io::stderr(), "\r\x1b[K");
-    }
-}
-
-/// A test case for each objective and check, behind one that something succeeded at all.
-fn junit(name: &str, found: &Found) -> String {
-    let test = |name: String, state| Test { class: "scenario".to_owned(), name, state };
-    let first = match found.nothing() {
-        Some(words) => State::Failed(words),
-        None => State::Passed(found.requests_words()),
-    };
-    let mut tests = vec![test("a request succeeds".to_owned(), first)];
-    for judged in &found.judged {
-        let words = judged.words.clone();
-        let state = if judged.is_met { State::Passed(words) } else { State::Failed(words) };
-        tests.push(test(judged.text.clone(), state));
-    }
-    for check in &found.checks {
-        let words = found::check_words(check);
-        let state = if check.fails == 0 || found.allows_errors { State::Passed(words) } else { State::Failed(words) };
-        tests.push(test(check.name.to_string(), state));
-    }
-    suite(name, &tests, found.report.duration.as_secs_f64(), &[])
+    Reaching { reach, trust, cpu: args.cpu, ..Reaching::default() }
 }
