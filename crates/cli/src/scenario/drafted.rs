@@ -1,7 +1,7 @@
 //! Scenarios of descriptions and recordings: written, or loaded at once.
 
-use super::{Args, Playing, play};
-use crate::described::tell;
+use super::playing::{Playing, play};
+use crate::described::{DescribedArgs, tell};
 use crate::load;
 use anyhow::Context;
 use std::io::Write;
@@ -63,13 +63,13 @@ impl DraftedArgs {
 }
 
 /// `weir scenario --from`: writes the scenario.
-pub(super) fn write(args: &Args) -> anyhow::Result<ExitCode> {
-    let Some(file) = &args.described.from else { return Ok(ExitCode::from(2)) };
+pub(super) fn write(described: &DescribedArgs, own: &DraftedArgs, base: Option<&str>) -> anyhow::Result<ExitCode> {
+    let Some(file) = &described.from else { return Ok(ExitCode::from(2)) };
     let name = file.display().to_string();
-    let written = base_of(args.base.as_deref()).and_then(|base| {
-        let folder = folder_of(args, file)?;
-        let draft = args.described.draft(file, args.drafted.load(), (base, folder))?;
-        put(args, &draft)?;
+    let written = base_of(base).and_then(|base| {
+        let folder = folder_of(described, own, file)?;
+        let draft = described.draft(file, own.load(), (base, folder))?;
+        put(own, &draft)?;
         Ok(draft)
     });
     let draft = match written {
@@ -80,7 +80,7 @@ pub(super) fn write(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     tell(&name, &draft);
-    if let Some(out) = &args.drafted.out {
+    if let Some(out) = &own.out {
         let losses = draft.losses.len() + draft.losses_more;
         eprintln!("{}: written, {} requests, {losses} losses", out.display(), draft.requests);
     }
@@ -94,25 +94,24 @@ fn base_of(base: Option<&str>) -> anyhow::Result<Option<String>> {
 }
 
 /// What is put before paths of data: nothing where the scenario lies beside the description.
-fn folder_of(args: &Args, file: &Path) -> anyhow::Result<Option<String>> {
-    let folder = std::fs::canonicalize(args.described.folder()).with_context(|| file.display().to_string())?;
-    let out = args.drafted.out.as_deref().and_then(Path::parent).filter(|parent| !parent.as_os_str().is_empty());
+fn folder_of(described: &DescribedArgs, own: &DraftedArgs, file: &Path) -> anyhow::Result<Option<String>> {
+    let folder = std::fs::canonicalize(described.folder()).with_context(|| file.display().to_string())?;
+    let out = own.out.as_deref().and_then(Path::parent).filter(|parent| !parent.as_os_str().is_empty());
     let out = std::fs::canonicalize(out.unwrap_or(Path::new("."))).context("--out")?;
     Ok((folder != out).then(|| folder.display().to_string()))
 }
 
-fn put(args: &Args, draft: &Draft) -> anyhow::Result<()> {
-    let Some(out) = &args.drafted.out else { return weir_terminal::output::print(&draft.text).map_err(Into::into) };
+fn put(own: &DraftedArgs, draft: &Draft) -> anyhow::Result<()> {
+    let Some(out) = &own.out else { return weir_terminal::output::print(&draft.text).map_err(Into::into) };
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
-    if !args.drafted.force {
+    if !own.force {
         options.create_new(true);
     }
     // Passwords of the description stand in the scenario, too.
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(out).with_context(|| {
-        let hint =
-            if out.exists() && !args.drafted.force { " is there already; add --force to overwrite it" } else { "" };
+        let hint = if out.exists() && !own.force { " is there already; add --force to overwrite it" } else { "" };
         format!("{}{hint}", out.display())
     })?;
     file.write_all(draft.text.as_bytes()).with_context(|| out.display().to_string())

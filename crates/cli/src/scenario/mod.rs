@@ -3,25 +3,19 @@
 mod drafted;
 mod found;
 mod json;
+mod playing;
 mod screen;
 
 pub(crate) use drafted::load;
 
 use crate::described::DescribedArgs;
-use crate::load::write_whole;
-use found::Found;
+use playing::{Playing, play};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::Duration;
 use weir_load::reach::{Place, Resolved};
-use weir_load::{LoadError, Reach, Trust, Url};
-use weir_report::junit::{State, Test, suite};
+use weir_load::{Reach, Trust, Url};
 use weir_scenario::form::{Scenarios, Slo, read};
-use weir_scenario::metrics::Shared;
-use weir_scenario::play::{Players, Tallies, judge};
-use weir_scenario::run::{Handle, Reaching, RunError, RunPlan, run as run_plan};
-use weir_terminal::stop::Stop;
+use weir_scenario::run::Reaching;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -101,20 +95,9 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-/// How scenarios are played, and what is written of it.
-struct Playing<'p> {
-    /// The command, and the file that the scenarios come from.
-    command: &'static str,
-    name: String,
-    reaching: Reaching,
-    junit: Option<&'p Path>,
-    json: bool,
-    quiet: bool,
-}
-
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let Some(file) = &args.file else { return drafted::write(args) };
+    let Some(file) = &args.file else { return drafted::write(&args.described, &args.drafted, args.base.as_deref()) };
     let (scenarios, slos) = match prepared(args, file) {
         Ok(prepared) => prepared,
         Err(words) => {
@@ -136,39 +119,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         quiet: args.quiet,
     };
     play(&scenarios, &slos, playing)
-}
-
-/// Plays scenarios, and tells what was found.
-fn play(scenarios: &Scenarios, slos: &[Slo], playing: Playing<'_>) -> anyhow::Result<ExitCode> {
-    let (metrics, tallies) = (Shared::default(), Tallies::new(scenarios.scopes.len()));
-    let players = Players::new(scenarios, metrics.clone(), tallies.clone());
-    let handle = Arc::new(Handle::default());
-    let stop = Stop::on_signals()?;
-    let plan = plan(playing.reaching, scenarios);
-    let played = std::thread::scope(|scope| {
-        let running = scope.spawn(|| run_plan(plan, Box::new(players), &metrics, &handle));
-        watch(&handle, &stop, playing.quiet, || running.is_finished());
-        running.join().unwrap_or(Err(RunError::Load(LoadError::Panicked)))
-    });
-    let (report, load) = match played {
-        Ok(played) => played,
-        Err(error) => {
-            eprintln!("{}: {error}", playing.command);
-            return Ok(ExitCode::FAILURE);
-        }
-    };
-    let tallies = tallies.lock().clone();
-    let judged: Vec<_> = slos.iter().map(|slo| judge(slo, &tallies[slo.scope], report.duration)).collect();
-    let checks = metrics.lock().checks.list().to_vec();
-    let found = Found::new(scenarios, slos, tallies, (judged, checks), (report, load));
-    let text = if playing.json { format!("{:#}\n", json::report(&found)) } else { screen::text(&found) };
-    weir_terminal::output::print(&text)?;
-    // The report is there by now, so that only the file is lost.
-    if let Some(file) = playing.junit {
-        write_whole(file, &junit(&playing.name, &found))
-            .map_err(|error| anyhow::anyhow!("--junit: cannot write {}: {error}", file.display()))?;
-    }
-    Ok(found.exit_code())
 }
 
 /// The file and the objectives, or what is wrong.
@@ -195,65 +145,4 @@ fn reaching(args: &Args) -> Reaching {
     };
     let reach = Reach { resolve: args.resolve.clone(), connect_to: args.connect_to.clone(), ..Reach::default() };
     Reaching { reach, trust, cpu: args.cpu, ..Reaching::default() }
-}
-
-fn plan(reaching: Reaching, scenarios: &Scenarios) -> RunPlan {
-    RunPlan {
-        scenarios: scenarios.list.iter().map(|(planned, _)| planned.clone()).collect(),
-        setup: scenarios.setup.is_some(),
-        teardown: scenarios.teardown.is_some(),
-        setup_max: scenarios.around_max,
-        teardown_max: scenarios.around_max,
-        reaching,
-        stop_grace: Duration::from_secs(1),
-    }
-}
-
-/// Shows how far the run is, and ends it when the user wants so.
-fn watch(handle: &Handle, stop: &Stop, quiet: bool, over: impl Fn() -> bool) {
-    use std::io::{IsTerminal, Write};
-    let shows = !quiet && std::io::stderr().is_terminal();
-    let begin = std::time::Instant::now();
-    while !over() {
-        std::thread::sleep(Duration::from_millis(50));
-        if stop.asked() {
-            handle.stop();
-        }
-        if shows {
-            let (requests, failed) = handle.requests();
-            // A terminal that is gone ends no run.
-            let _ = write!(
-                std::io::stderr(),
-                "\r{:>5.0} s  {} users, {} iterations, {requests} requests, {failed} failed, {} dropped \x1b[K",
-                begin.elapsed().as_secs_f64(),
-                handle.users(),
-                handle.iterations(),
-                handle.dropped(),
-            );
-        }
-    }
-    if shows {
-        let _ = write!(std::io::stderr(), "\r\x1b[K");
-    }
-}
-
-/// A test case for each objective and check, behind one that something succeeded at all.
-fn junit(name: &str, found: &Found) -> String {
-    let test = |name: String, state| Test { class: "scenario".to_owned(), name, state };
-    let first = match found.nothing() {
-        Some(words) => State::Failed(words),
-        None => State::Passed(found.requests_words()),
-    };
-    let mut tests = vec![test("a request succeeds".to_owned(), first)];
-    for judged in &found.judged {
-        let words = judged.words.clone();
-        let state = if judged.is_met { State::Passed(words) } else { State::Failed(words) };
-        tests.push(test(judged.text.clone(), state));
-    }
-    for check in &found.checks {
-        let words = found::check_words(check);
-        let state = if check.fails == 0 || found.allows_errors { State::Passed(words) } else { State::Failed(words) };
-        tests.push(test(check.name.to_string(), state));
-    }
-    suite(name, &tests, found.report.duration.as_secs_f64(), &[])
 }

@@ -181,7 +181,7 @@ impl<'r> Commands<'r> {
                 said.headers.push(("Referer".to_owned(), plain.map_or_else(|| value.clone(), Text::plain)));
             }
             Means::RedirectsMax => {
-                said.redirects_max = value.as_plain().and_then(|text| text.parse().ok()).or(Some(100))
+                said.redirects_max = value.as_plain().and_then(|text| text.parse().ok()).or(Some(100));
             }
             Means::Upload => said.upload = self.file(value, said),
             Means::Url => said.urls.push((line, value.clone())),

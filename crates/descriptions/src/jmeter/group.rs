@@ -100,7 +100,7 @@ fn load(walk: &Walk<'_>, element: Element<'_>, loops: f64) -> Vec<(&'static str,
             keys.push(("duration", format!("\"{ENDLESS}\"")));
         }
         duration_s => {
-            keys.push(("iterations_each", (loops.max(1.0).min(1e15) as u64).to_string()));
+            keys.push(("iterations_each", (loops.clamp(1.0, 1e15) as u64).to_string()));
             if let Some(duration_s) = duration_s {
                 keys.push(("duration", quoted(duration_s)));
             }

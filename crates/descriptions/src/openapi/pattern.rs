@@ -38,7 +38,7 @@ fn write(hir: &Hir, more: u32, out: &mut Written<'_>) -> Option<()> {
         HirKind::Empty | HirKind::Look(_) => {}
         HirKind::Literal(literal) => out.text.push_str(std::str::from_utf8(&literal.0).ok()?),
         HirKind::Class(Class::Unicode(class)) => {
-            out.text.push(letter(class.ranges().iter().map(|range| (range.start(), range.end())))?)
+            out.text.push(letter(class.ranges().iter().map(|range| (range.start(), range.end())))?);
         }
         HirKind::Class(Class::Bytes(class)) => {
             out.text.push(letter(class.ranges().iter().map(|range| (range.start().into(), range.end().into())))?);
@@ -57,9 +57,9 @@ fn write(hir: &Hir, more: u32, out: &mut Written<'_>) -> Option<()> {
 }
 
 /// A letter of a class: one that is easy to read, if it has one.
-fn letter(ranges: impl Iterator<Item = (char, char)> + Clone) -> Option<char> {
+fn letter(mut ranges: impl Iterator<Item = (char, char)> + Clone) -> Option<char> {
     let has = |letter: &char| ranges.clone().any(|(from, to)| (from..=to).contains(letter));
-    ['a', 'A', '1', '0'].into_iter().find(has).or_else(|| ranges.clone().next().map(|(from, _)| from))
+    ['a', 'A', '1', '0'].into_iter().find(has).or_else(|| ranges.next().map(|(from, _)| from))
 }
 
 #[cfg(test)]

@@ -12,6 +12,9 @@ const DEPTH_MAX: usize = 10;
 /// The longest value.
 const LENGTH_MAX: usize = 1 << 20;
 
+/// Names, each with a value or with a variable of the environment.
+type Pairs = Vec<(String, String)>;
+
 /// Where the value of a variable comes from.
 #[derive(Debug, Clone)]
 enum Source {
@@ -124,7 +127,7 @@ impl Variables {
     }
 
     /// The values that are used: those that the scenario has, and those of the environment.
-    pub(super) fn into_used(self) -> (Vec<(String, String)>, Vec<(String, String)>) {
+    pub(super) fn into_used(self) -> (Pairs, Pairs) {
         let (mut vars, mut env) = (Vec::new(), Vec::new());
         for name in self.used.borrow().iter() {
             match self.known.get(name) {

@@ -299,7 +299,7 @@ fn layout(table: &Table<'_, '_>) -> Layout {
         match (letters.next(), letters.next()) {
             (Some(letter), None) if !['"', '\n', '\r'].contains(&letter) => layout.separator = letter,
             _ => {
-                table.document.wrong(at, format!("separator = {text:?}"), "write one letter, such as \";\" or \"\\t\"")
+                table.document.wrong(at, format!("separator = {text:?}"), "write one letter, such as \";\" or \"\\t\"");
             }
         }
     }
