@@ -304,7 +304,7 @@ const OF_LOAD: [Mode; 14] = [
         idle: &[
             &["method", "body", "urls", "sessions", "think", "http1_0", "keepalive", "cookie_jar", "traceparent"],
             &["replay", "speed", "find_max", "from_rate", "compare", "run", "check", "ok"],
-            &["no_keepalive", "pipeline", "http2", "streams", "io"],
+            &["no_keepalive", "pipeline", "io"],
             STREAM,
             SLOW,
             MIX,
