@@ -34,10 +34,10 @@ fn same(server: &Server, lines: &[&str], folder: &Path) {
         let mut bash = Command::new("bash");
         let output = bash.args(["-c", &format!("{line} -s")]).current_dir(folder).output().expect("bash runs");
         assert!(output.status.success(), "{line}: {output:?}");
-        let by_curl: Vec<Request> = server.asked().iter().map(|request| comparable(request)).collect();
+        let by_curl: Vec<Request> = server.asked().iter().map(comparable).collect();
         let draft = drafted(Kind::Curl, &line, &once(), folder);
         let (asked, _) = played(server, &draft, folder);
-        let by_scenario: Vec<Request> = asked.iter().map(|request| comparable(request)).collect();
+        let by_scenario: Vec<Request> = asked.iter().map(comparable).collect();
         assert_eq!(by_scenario, by_curl, "{line}\n{}", draft.text);
         assert!(draft.losses.is_empty(), "{line}: {:?}", draft.losses);
     }
@@ -130,7 +130,7 @@ fn what_is_not_carried_over_is_told_and_what_is_wrong_refused() {
     {
         match draft_of(text) {
             Err(DescriptionError::Mistaken { mistakes, .. }) => {
-                assert_eq!(mistakes[0].line, line, "{text}: {mistakes:?}")
+                assert_eq!(mistakes[0].line, line, "{text}: {mistakes:?}");
             }
             other => panic!("{text}: {other:?}"),
         }

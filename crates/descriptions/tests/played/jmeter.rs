@@ -74,7 +74,7 @@ fn wrong_plans_are_refused_with_their_lines() {
     ] {
         match draft(Kind::Jmeter, "f", text, &Wanted::default(), &NoFiles) {
             Err(DescriptionError::Mistaken { mistakes, .. }) => {
-                assert_eq!(mistakes[0].line, line, "{text}: {mistakes:?}")
+                assert_eq!(mistakes[0].line, line, "{text}: {mistakes:?}");
             }
             other => panic!("{text}: {other:?}"),
         }

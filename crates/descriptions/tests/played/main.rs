@@ -46,7 +46,8 @@ pub(crate) fn played(server: &Server, draft: &Draft, folder: &Path) -> (Vec<Requ
         scenarios: scenarios.list.iter().map(|(planned, _)| planned.clone()).collect(),
         setup: scenarios.setup.is_some(),
         teardown: scenarios.teardown.is_some(),
-        around_max: scenarios.around_max,
+        setup_max: scenarios.around_max,
+        teardown_max: scenarios.around_max,
         reaching: Reaching::default(),
         stop_grace: Duration::from_secs(1),
     };

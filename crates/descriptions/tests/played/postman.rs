@@ -107,7 +107,7 @@ fn what_is_no_collection_is_refused_with_its_line() {
     ] {
         match draft(Kind::Postman, "f", text, &Wanted::default(), &NoFiles) {
             Err(DescriptionError::Mistaken { mistakes, .. }) => {
-                assert_eq!(mistakes[0].line, line, "{text}: {mistakes:?}")
+                assert_eq!(mistakes[0].line, line, "{text}: {mistakes:?}");
             }
             other => panic!("{text}: {other:?}"),
         }
