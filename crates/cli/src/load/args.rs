@@ -96,7 +96,7 @@ Examples:
   weir load --find-max --slo 'p99<50ms' http://localhost:8080/
       the highest rate that holds the objective
   weir load --from openapi.yaml http://localhost:8080/
-      the safe operations of a description; also of a collection of Postman, command
+      the safe operations of a description; also of a collection of Postman,
       lines of curl, a plan of JMeter, an HTTP Archive (weir scenario --from)
   weir load --workers host1,host2,local:2 -c 400 --rate 20000 URL
       two hosts (by ssh) and two processes here make one run, with one report

@@ -240,7 +240,6 @@ fn what_does_not_go_with_it_is_refused_in_words() {
         (&["--pipeline", "4"][..], "cannot be used with"),
         (&["--no-keepalive", "--streams", "2"], "has one stream"),
         (&["--http1.0"], "HTTP/1.0, HTTP/2 or HTTP/3"),
-        (&["--client", "modem"], "clients that speak HTTP/1"),
         (&["--mix", "specweb96"], "cannot be used with"),
         (&["--urls", &several], "several hosts are made over HTTP/1.1 only"),
         (&["--io", "io_uring"], "HTTP/1.1 only"),

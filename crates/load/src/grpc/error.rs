@@ -115,6 +115,25 @@ pub enum GrpcError {
     },
 }
 
+/// Why file descriptors cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SetError {
+    /// The bytes are no `FileDescriptorSet`.
+    #[error("{0}")]
+    Bytes(prost::DecodeError),
+    /// A file's syntax is neither proto2 nor proto3.
+    #[error("{file}: the syntax {syntax:?} is not known: proto2 and proto3 are, editions are not")]
+    Syntax {
+        /// The file's name.
+        file: String,
+        /// Its syntax.
+        syntax: String,
+    },
+    /// They do not fit together.
+    #[error("{0}")]
+    Unfit(prost_reflect::DescriptorError),
+}
+
 impl GrpcError {
     /// A number of messages that a call does not send.
     pub(crate) fn count(given: usize, kind: CallKind) -> Self {

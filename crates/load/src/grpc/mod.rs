@@ -17,7 +17,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
-pub use error::GrpcError;
+pub use error::{GrpcError, SetError};
 pub use kind::CallKind;
 pub use method::Method;
 pub use schema::Schema;

@@ -1,8 +1,9 @@
 //! Which services and methods there are: from `.proto` files, from a descriptor set, or from what reflection told.
 
-use crate::grpc::error::GrpcError;
+use crate::grpc::error::{GrpcError, SetError};
 use crate::grpc::method::Method;
-use prost_reflect::prost_types::FileDescriptorProto;
+use prost::Message;
+use prost_reflect::prost_types::{FileDescriptorProto, FileDescriptorSet};
 use prost_reflect::{DescriptorPool, ServiceDescriptor};
 use std::fs::File;
 use std::io::Read;
@@ -78,16 +79,18 @@ impl Schema {
     ///
     /// # Errors
     /// What is wrong with them.
-    pub fn of_bytes(bytes: &[u8]) -> Result<Self, prost_reflect::DescriptorError> {
-        DescriptorPool::decode(bytes).map(Self)
+    pub fn of_bytes(bytes: &[u8]) -> Result<Self, SetError> {
+        let set = FileDescriptorSet::decode(bytes).map_err(SetError::Bytes)?;
+        has_known_syntax(&set.file)?;
+        DescriptorPool::decode(bytes).map(Self).map_err(SetError::Unfit)
     }
 
     /// Of files that a server told, each a `FileDescriptorProto`, those that others import among them.
     pub(crate) fn of_files(files: Vec<FileDescriptorProto>) -> Result<Self, GrpcError> {
         let mut pool = DescriptorPool::new();
-        pool.add_file_descriptor_protos(files).map_err(|error| GrpcError::Reflection {
-            words: format!("its descriptors do not fit together ({error})"),
-        })?;
+        has_known_syntax(&files)
+            .and_then(|()| pool.add_file_descriptor_protos(files).map_err(SetError::Unfit))
+            .map_err(|error| GrpcError::Reflection { words: format!("its descriptors cannot be used ({error})") })?;
         Ok(Self(pool))
     }
 
@@ -129,6 +132,14 @@ impl Schema {
             service.methods().map(|method| format!("/{name}/{}", method.name())).collect::<Vec<_>>()
         };
         told("methods", self.0.services().flat_map(of_service))
+    }
+}
+
+/// The pool of descriptors panics at a file of another syntax.
+fn has_known_syntax(files: &[FileDescriptorProto]) -> Result<(), SetError> {
+    match files.iter().find(|file| !matches!(file.syntax.as_deref(), None | Some("proto2" | "proto3"))) {
+        Some(file) => Err(SetError::Syntax { file: file.name().to_owned(), syntax: file.syntax().to_owned() }),
+        None => Ok(()),
     }
 }
 

@@ -35,6 +35,23 @@ fn read(name: &str, text: &str) -> Result<Vec<Vec<u8>>, String> {
     Ok(messages)
 }
 
+/// Files of protobuf's editions name themselves so.
+#[test]
+fn another_syntax_is_refused_by_name() {
+    let file = |syntax: &str| FileDescriptorProto {
+        name: Some("shop.proto".to_owned()),
+        syntax: Some(syntax.to_owned()),
+        ..FileDescriptorProto::default()
+    };
+    let told =
+        |syntax: &str| Schema::of_bytes(&FileDescriptorSet { file: vec![file(syntax)] }.encode_to_vec()).map(|_| ());
+    let words = told("editions").expect_err("another syntax").to_string();
+    assert!(words.contains("shop.proto") && words.contains("editions"), "{words}");
+    assert!(told("").is_err() && told("proto2").is_ok() && told("proto3").is_ok());
+    let words = Schema::of_files(vec![file("editions")]).expect_err("another syntax").to_string();
+    assert!(words.contains("reflection") && words.contains("editions"), "{words}");
+}
+
 #[test]
 fn methods_say_who_streams() {
     let kinds = ["Put", "Watch", "Upload", "Chat"].map(|name| method(name).kind());

@@ -97,7 +97,10 @@ impl Engine<'_, Http2<'_>> {
         let encrypted = self.http.encrypted;
         let connection = &mut self.connections[slot];
         while !connection.http.broken {
-            connection.fill(&self.http.wire.requests);
+            // A call of a function less for each request without a body.
+            if !connection.http.senders.is_empty() {
+                connection.fill(&self.http.wire.requests);
+            }
             let Some(stream) = &mut connection.stream else { return };
             let nothing = connection.http.out_at == connection.http.out.len();
             if nothing && !stream.is_clogged() {
@@ -147,7 +150,7 @@ impl Engine<'_, Http2<'_>> {
             connection.hung_up |= stream.ended;
             connection.http.heard_ns = self.now_ns;
             self.tally.received(count as u64, self.now_ns <= self.scheduler.end_ns);
-            if !self.take(slot, generation, count, before) {
+            if !self.take_frames(slot, generation, count, before) {
                 return;
             }
             self.flush_touched();
@@ -159,9 +162,16 @@ impl Engine<'_, Http2<'_>> {
         self.unread.list(u64::from(generation) << 32 | slot as u64);
     }
 
-    /// Takes the frames of a read, whose first byte has the position `before`; tells whether the connection is still there.
-    #[inline]
+    /// Takes the frames of a read that a slow client's line has brought; the same as `take_frames`, out of line.
+    #[inline(never)]
     pub(crate) fn take(&mut self, slot: usize, generation: u32, count: usize, before: u64) -> bool {
+        self.take_frames(slot, generation, count, before)
+    }
+
+    /// Takes the frames of a read, whose first byte has the position `before`; tells whether the connection is still there.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "each read leads to a call of it")]
+    fn take_frames(&mut self, slot: usize, generation: u32, count: usize, before: u64) -> bool {
         let mut at = 0;
         while at < count {
             let reader = &mut self.connections[slot].http.reader;

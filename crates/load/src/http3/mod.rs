@@ -7,8 +7,8 @@
 //!
 //! A request's way: `exchange` puts it on a stream; `sending` has QUIC make datagrams of all that is ready and gives
 //! them to the kernel in one go; `receiving` takes what one call brought and finishes the responses that are whole.
-//! `handshake` makes a connection, with 0-RTT where that is asked for; `moving` changes its port; `slow` is the line of a
-//! slow client, `stopping` the patience of users; `failing` and `lifecycle` hold what happens rarely; `protocol` is what
+//! `handshake` makes a connection, with 0-RTT where that is asked for; `moving` changes its port; `line` and `slow` are the
+//! line of a slow client, `stopping` the patience of users; `failing` and `lifecycle` hold what happens rarely; `protocol` is what
 //! the loop asks of a version of HTTP.
 
 mod drive;
@@ -20,6 +20,7 @@ mod handshake;
 pub mod inbound;
 mod integers;
 mod lifecycle;
+mod line;
 mod malformed;
 mod moving;
 mod next;

@@ -5,7 +5,7 @@ use crate::connect::connection::{Connection, Phase};
 use crate::connect::witness::Verdict;
 use crate::http3::frames::Reader;
 use crate::http3::inbound::InboundStreams;
-use crate::http3::slow::Line;
+use crate::http3::line::Line;
 use crate::schedule::scheduler::NEVER;
 use quinn_proto::{ConnectionHandle, Dir, StreamId};
 

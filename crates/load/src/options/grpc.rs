@@ -1,39 +1,16 @@
 //! Calls of gRPC in place of requests.
 
 use crate::error::request::RequestError;
-use crate::grpc::CallKind;
-use crate::grpc::collector::Collector;
+use crate::options::call::Grpc;
 use crate::options::settings::{Io, Options};
 use crate::reach::protocol::Protocol;
 use crate::{LoadError, Request, Statuses};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Headers of a call that are this side's own.
 const OWN_HEADERS: [&str; 3] = ["content-type", "te", "content-length"];
 /// Headers that begin so are gRPC's.
 const OWN_PREFIX: &str = "grpc-";
-
-/// What each call sends.
-#[derive(Debug, Clone)]
-pub struct Grpc {
-    /// The path of the method, `/package.Service/Method`.
-    pub path: String,
-    /// Which sides send several messages.
-    pub kind: CallKind,
-    /// The messages, encoded: one, or any number where the client streams; at most 256 MiB together.
-    pub messages: Vec<Vec<u8>>,
-    /// Where the messages of answers go, if they are wanted.
-    pub(crate) collector: Option<Arc<Collector>>,
-}
-
-impl Grpc {
-    /// Calls of a method, each of which sends these messages.
-    #[must_use]
-    pub fn new(path: String, kind: CallKind, messages: Vec<Vec<u8>>) -> Self {
-        Self { path, kind, messages, collector: None }
-    }
-}
 
 impl Options {
     /// Has calls of gRPC made in place of requests, over HTTP/2: with as many streams as [`Options::protocol`] says, or
@@ -118,6 +95,7 @@ impl Grpc {
 mod tests {
     use super::*;
     use crate::Url;
+    use crate::grpc::CallKind;
 
     #[test]
     fn a_timeout_has_at_most_eight_digits() {

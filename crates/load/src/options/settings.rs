@@ -3,7 +3,7 @@
 use crate::checks::Check;
 use crate::counts::series::Sampling;
 use crate::directed::director::Directed;
-use crate::options::grpc::Grpc;
+use crate::options::call::Grpc;
 use crate::options::websocket::WebSocket;
 use crate::reach::{Protocol, Reach, Trust};
 use crate::{Observer, Request, Requests, Schedule, Scope, SlowClient, Sockets, Statuses, StopRule, Streaming, Url};

@@ -4,7 +4,7 @@ use crate::checks::Keeps;
 use crate::counts::answered::Answered;
 use crate::counts::slices::Slices;
 use crate::directed::director::Directed;
-use crate::options::grpc::Grpc;
+use crate::options::call::Grpc;
 use crate::options::means::Means;
 use crate::options::settings::{Io, Options};
 use crate::plan::chooser::Chooser;

@@ -16,7 +16,7 @@ fn what_it_does_not_offer_is_refused() {
     assert_eq!(refusal(|_| {}), "");
     type Case = (&'static str, fn(&mut Options));
     let http3 = |streams, early_data, migrate_every| Protocol::Http3 { streams, early_data, migrate_every };
-    let cases: [Case; 13] = [
+    let cases: [Case; 12] = [
         ("always encrypted", |options| options.url = Url::parse("http://h/").expect("a URL")),
         ("--unix", |options| options.reach.unix = Some("/run/s".into())),
         ("--proxy", |options| options.reach.proxy = Some("socks5://h:1".parse().expect("a proxy"))),
@@ -28,7 +28,6 @@ fn what_it_does_not_offer_is_refused() {
         ("no pipeline", |options| options.pipeline = 2),
         ("HTTP/1.0", |options| options.request.version = Version::Http10),
         ("word for word", |options| options.verbatim = Some(b"GET / HTTP/1.1\r\n\r\n".to_vec())),
-        ("limits, latency", |options| options.slow.link.read_bytes_per_s = Some(1000.0)),
         ("h3", |options| options.reach.tls.alpn = vec![b"h2".to_vec()]),
         ("reset by its socket", |options| options.sockets.reset = true),
         ("one stream", |options| {

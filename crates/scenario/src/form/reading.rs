@@ -227,6 +227,8 @@ impl Whole<'_, '_> {
     }
 
     fn rows(&self, table: &Table<'_, '_>) -> Option<feeder::Rows> {
+        // Its keys are known, whether the file can be read or not.
+        let layout = layout(table);
         let Some((file, at)) = table.text("file") else {
             table.wrong("data without a file", "write file = \"users.csv\" or file = \"users.json\"");
             return None;
@@ -240,7 +242,6 @@ impl Whole<'_, '_> {
             Err(error) => return wrong(error.to_string(), "give a file that can be read, relative to this one"),
         };
         let is_json = Path::new(file).extension().is_some_and(|end| end.eq_ignore_ascii_case("json"));
-        let layout = layout(table);
         if is_json && layout != Layout::default() {
             return wrong("separator, columns and skip are of CSV".to_owned(), "leave them out");
         }

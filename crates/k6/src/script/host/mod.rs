@@ -15,6 +15,7 @@ mod reply;
 mod request;
 mod sockets;
 mod summary;
+mod told;
 mod words;
 
 pub(super) use codec::bytes_of;

@@ -1,8 +1,8 @@
 //! Responses of scripts: what they hold is made into values of JavaScript when it is asked for.
 
 use super::giving::{give, thrown};
-use super::http::{code, reason, words_of};
 use super::request::{Asked, BodyAs};
+use super::told::{code, reason, words_of};
 use crate::script::state::State;
 use rquickjs::class::{JsClass, Readable, Trace, Tracer};
 use rquickjs::function::{Constructor, This};
