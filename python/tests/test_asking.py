@@ -160,7 +160,6 @@ class Asking(unittest.TestCase):
             ("a mix's", {"directories": 5}),
             ("3g-slow", {"client": "5g"}),
             ("no time", {"latency": -1.0}),
-            ("HTTP/1", {"latency": 0.1, "streams": 2}),
             ("No such file", {"sessions": "/no/such/file"}),
         ]:
             with self.subTest(options), self.assertRaisesRegex(ValueError, words):

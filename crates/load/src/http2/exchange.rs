@@ -212,7 +212,8 @@ impl Engine<'_, Http2<'_>> {
         true
     }
 
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "each response leads to a call of it")]
     fn on_head(
         &mut self,
         slot: usize,
@@ -280,7 +281,8 @@ impl Engine<'_, Http2<'_>> {
     }
 
     /// Takes content, with the bytes that count for the response, for flow control and in all.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "each response leads to a call of it")]
     fn on_content(
         &mut self,
         slot: usize,
