@@ -2,7 +2,7 @@
 //!
 //! What happens rarely (connections that are left, timeouts) is in [`crate::http2::lifecycle`].
 
-use crate::connect::connection::Phase;
+use crate::connect::connection::{Connection, Phase};
 use crate::connect::kernel::{HANGUP, monotonic_ns};
 use crate::counts::answered::Answered;
 use crate::counts::durations::Durations;
@@ -13,7 +13,7 @@ use crate::http2::frames::{Event, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, WINDOW_UPDA
 use crate::http2::hpack::Head;
 use crate::http2::malformed::Malformed;
 use crate::http2::state::Http2;
-use crate::http2::streams::{Exchange, UNTOLD_LENGTH};
+use crate::http2::streams::{Exchange, Streams, UNTOLD_LENGTH};
 use crate::http2::wire::WINDOW_BYTES;
 use std::io;
 use std::time::SystemTime;
@@ -27,21 +27,35 @@ impl Engine<'_, Http2<'_>> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "each response but the last leads to a call of it")]
     pub(crate) fn begin(&mut self, slot: usize, exchange: Exchange) {
+        let now_ns = self.now_ns;
+        self.send(slot, |connection| {
+            let (place, placed) = connection.place(exchange);
+            if placed.started_ns == 0 {
+                placed.started_ns = now_ns;
+            }
+            (place, placed)
+        });
+    }
+
+    /// Sends the request that is placed on a connection; `place` gives its place, too.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "each response but the last leads to a call of it")]
+    fn send(&mut self, slot: usize, place: impl FnOnce(&mut Connection<Streams>) -> (u32, &mut Exchange)) {
         let connection = &mut self.connections[slot];
         let offset = connection.out_end();
-        let (wire, request) = (self.http.wire, exchange.request);
+        let first_window = connection.http.first_window;
+        let (place, placed) = place(connection);
+        let (wire, request) = (self.http.wire, placed.request);
         let prepared = &wire.requests[request as usize];
         let with_body = !prepared.body.is_empty();
-        let (first_window, now_ns) = (connection.http.first_window, self.now_ns);
-        let (place, placed) = connection.place(exchange);
-        if placed.started_ns == 0 {
-            placed.started_ns = now_ns;
-        }
         placed.request_offset = offset;
         placed.window = first_window;
         placed.sending = with_body;
         let stream = placed.stream;
-        if wire.cookie_jar {
+        if !self.http.has_more {
+            placed.head_bytes = prepared.head.len() as u32;
+            prepared.begin(&mut connection.http.out, stream);
+        } else if wire.cookie_jar {
             self.http.cookies.clear();
             if let Some(url) = self.plan.requests.url(request) {
                 connection.jar.write(url, SystemTime::now(), &mut self.http.cookies);
@@ -52,12 +66,6 @@ impl Engine<'_, Http2<'_>> {
             placed.head_bytes = prepared.head.len() as u32;
             prepared.begin(&mut connection.http.out, stream);
         }
-        if let Some(traces) = &mut self.tally.traces {
-            let number = traces.tracer.take();
-            connection.at(place).traced = number;
-            let at = (offset - connection.http.out_offset) as usize;
-            prepared.put_trace(&mut connection.http.out[at..], traces.tracer.ids(number));
-        }
         connection.http.unsent.push_back((place, offset));
         if with_body {
             connection.http.senders.push_back(place);
@@ -65,10 +73,30 @@ impl Engine<'_, Http2<'_>> {
                 call.begin(prepared.at_once_bytes());
             }
         }
+        if !connection.http.listed_touched {
+            connection.http.listed_touched = true;
+            self.http.touched.push(slot as u32);
+        }
+        if self.http.has_more {
+            self.begun(slot, place, offset);
+        }
+    }
+
+    /// What else belongs to a request that has begun: its trace, and how long its user waits.
+    #[inline(never)]
+    fn begun(&mut self, slot: usize, place: u32, offset: u64) {
+        if let Some(traces) = &mut self.tally.traces {
+            let number = traces.tracer.take();
+            let connection = &mut self.connections[slot];
+            let request = connection.at(place).request;
+            connection.at(place).traced = number;
+            let at = (offset - connection.http.out_offset) as usize;
+            let prepared = &self.http.wire.requests[request as usize];
+            prepared.put_trace(&mut connection.http.out[at..], traces.tracer.ids(number));
+        }
         if self.http.patience.is_some() {
             self.watch_patience(slot, place);
         }
-        self.touch(slot);
     }
 
     /// Has a connection written before the loop goes on.
@@ -387,9 +415,16 @@ impl Engine<'_, Http2<'_>> {
     /// Has a connection that has room begin what is to be begun; one that is done with is closed.
     #[inline]
     pub(crate) fn go_on(&mut self, slot: usize) {
+        let is_plain = self.http.users.is_none() && !self.scheduler.is_open_loop();
         while self.connections[slot].has_room() {
-            let Some(exchange) = self.next_exchange(slot) else { break };
-            self.begin(slot, exchange);
+            if is_plain && self.http.held.is_empty() {
+                let Some(request) = self.next_request() else { break };
+                let now_ns = self.now_ns;
+                self.send(slot, |connection| connection.place_new(now_ns, request));
+            } else {
+                let Some(exchange) = self.next_exchange(slot) else { break };
+                self.begin(slot, exchange);
+            }
         }
         let connection = &mut self.connections[slot];
         if connection.has_room() {

@@ -59,12 +59,18 @@ impl Engine<'_, Http2<'_>> {
     /// A request without an arrival: in a closed loop a request is wanted when it can be sent.
     #[inline]
     pub(crate) fn next_new(&mut self) -> Option<Exchange> {
+        let (request, now_ns) = (self.next_request()?, self.now_ns);
+        Some(Exchange { intended_ns: now_ns, started_ns: now_ns, request, ..Exchange::default() })
+    }
+
+    /// Which request it is, if one is wanted.
+    #[inline]
+    pub(crate) fn next_request(&mut self) -> Option<u32> {
         if self.scheduler.is_used_up(self.now_ns) {
             return None;
         }
         self.scheduler.issued += 1;
         self.scheduler.outstanding += 1;
-        let now_ns = self.now_ns;
-        Some(Exchange { intended_ns: now_ns, started_ns: now_ns, request: self.choose(), ..Exchange::default() })
+        Some(self.choose())
     }
 }

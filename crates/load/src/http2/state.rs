@@ -45,6 +45,8 @@ pub(crate) struct Http2<'a> {
     pub(crate) block: Vec<u8>,
     /// The lines of slow clients, if that is what they are.
     pub(crate) line: Option<Box<Slow>>,
+    /// Whether requests have cookies of a jar, traces, or users who give up.
+    pub(crate) has_more: bool,
     /// How long users wait, if that is not as long as it takes.
     pub(crate) patience: Option<Box<Patience>>,
     pub(crate) decoder: Decoder,
@@ -74,6 +76,7 @@ pub(crate) fn engine<'a>(
     if plan.keeps().head || plan.grpc.is_some() {
         decoder.keep_fields();
     }
+    let patience = Patience::new(&plan.slow, slots as usize, Streams::places_for(wire.streams), share.lane);
     let http = Http2 {
         wire,
         host,
@@ -90,7 +93,8 @@ pub(crate) fn engine<'a>(
         cookies: Vec::new(),
         block: Vec::new(),
         line: Slow::of_streams(&plan.slow, slots as usize, share.lane),
-        patience: Patience::new(&plan.slow, slots as usize, Streams::places_for(wire.streams), share.lane),
+        has_more: wire.cookie_jar || plan.traces.is_some() || patience.is_some(),
+        patience,
         decoder,
     };
     let connection = || Streams::new(wire.streams, wire.keep_alive, plan);

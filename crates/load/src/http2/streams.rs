@@ -230,6 +230,24 @@ impl Connection<Streams> {
     /// Called only where there is room: fewer requests are under way than there are places.
     #[inline]
     pub(crate) fn place(&mut self, exchange: Exchange) -> (u32, &mut Exchange) {
+        let (place, stream) = self.next_place();
+        let slot = &mut self.http.table[place];
+        *slot = Exchange { stream, ..exchange };
+        (place as u32, slot)
+    }
+
+    /// The same with a request that is wanted now, where nothing more is known of it: a free place is empty.
+    #[inline]
+    pub(crate) fn place_new(&mut self, now_ns: u64, request: u32) -> (u32, &mut Exchange) {
+        let (place, stream) = self.next_place();
+        let slot = &mut self.http.table[place];
+        (slot.stream, slot.intended_ns, slot.started_ns, slot.request) = (stream, now_ns, now_ns, request);
+        (place as u32, slot)
+    }
+
+    /// Where the next request is placed, and its stream.
+    #[inline]
+    fn next_place(&mut self) -> (usize, u32) {
         let mask = self.http.table.len() - 1;
         while self.http.table[(self.http.next_stream >> 1) as usize & mask].stream != 0 {
             self.http.next_stream += 2;
@@ -238,9 +256,7 @@ impl Connection<Streams> {
         let place = (stream >> 1) as usize & mask;
         self.http.next_stream += 2;
         self.http.active += 1;
-        let slot = &mut self.http.table[place];
-        *slot = Exchange { stream, ..exchange };
-        (place as u32, slot)
+        (place, stream)
     }
 
     /// The place of a stream's request, if that is not over.
