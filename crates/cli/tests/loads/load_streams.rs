@@ -113,7 +113,7 @@ fn messages_are_on_the_screen_and_in_the_report() {
 fn what_has_no_effect_is_refused_with_a_reason() {
     for (arguments, words) in [
         (&["--message", "x", "http://h/"][..], "needs the URL of a WebSocket"),
-        (&["--http3", "ws://h/"], "leave it out"),
+        (&["--http3", "wss://h/"], "leave it out"),
         (&["--stream", "ws://h/"], "leave it out"),
         (&["--check", "status=200", "ws://h/"], "leave it out"),
         (&["--slo", "between p99<1s", "http://h/"], "with --stream only"),

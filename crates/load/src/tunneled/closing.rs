@@ -37,6 +37,8 @@ impl Engine<'_, Tunnels<'_>> {
         while self.connections[slot].phase == Phase::Open
             && self.connections[slot].http.has_room()
             && !self.scheduler.is_past_end(self.now_ns)
+            // The last arrival may be over before the run's time is: what closes then is not opened again.
+            && !self.scheduler.is_over(self.now_ns, self.http.queue.len())
         {
             let ask = if self.scheduler.is_open_loop() { None } else { self.next_ask() };
             if ask.is_none() && !self.scheduler.is_open_loop() {
