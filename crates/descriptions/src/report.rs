@@ -89,7 +89,8 @@ impl Report {
         let mut plan = plan.unwrap_or_default();
         plan.prune();
         let requests = plan.requests();
-        if requests == 0 {
+        // What only goes before or behind users is no load.
+        if requests == 0 || plan.groups.is_empty() {
             let remedy = match kind {
                 Kind::OpenApi if !left_out.is_empty() => "add --all, or --only NAME with what is wanted",
                 Kind::OpenApi => "give a file that has paths with operations",
