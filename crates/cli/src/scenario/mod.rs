@@ -30,8 +30,8 @@ Examples:
   weir scenario shop.toml --check
       read the file, say what is wrong with it, load nothing
   weir scenario --from openapi.yaml --out api.toml
-      write a scenario of a description: OpenAPI, a collection of Postman, command
-      lines of curl, a plan of JMeter, an HTTP Archive; load nothing
+      write a scenario of a description: OpenAPI, a collection of Postman,
+      command lines of curl, a plan of JMeter, an HTTP Archive; load nothing
   weir scenario --from openapi.yaml --all --set petId=7 --users 50 --duration 1m
       with what changes data, a value of a parameter, and another load
 
