@@ -8,7 +8,7 @@ use crate::tree::{Node, Value};
 
 /// Why an operation has no body that can be sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NoBody {
+pub(super) enum BodyError {
     /// No value of its schema is made.
     #[error("no body is made: {0}")]
     Value(#[from] NoValue),
@@ -23,8 +23,8 @@ pub(super) enum NoBody {
 /// Puts the body of an operation into a request.
 ///
 /// # Errors
-/// [`NoBody`].
-pub(super) fn put<'d>(document: &Document<'d>, operation: &'d Node, ask: &mut Ask) -> Result<(), NoBody> {
+/// [`BodyError`].
+pub(super) fn put<'d>(document: &Document<'d>, operation: &'d Node, ask: &mut Ask) -> Result<(), BodyError> {
     let Some(body) = operation.get("requestBody").and_then(|body| document.resolved(body)) else { return Ok(()) };
     let content = body.entries_of("content");
     let Some((media, _, node)) = content.iter().min_by_key(|(media, ..)| rank(media)) else { return Ok(()) };
@@ -32,7 +32,7 @@ pub(super) fn put<'d>(document: &Document<'d>, operation: &'d Node, ask: &mut As
     let value = match (given, node.get("schema")) {
         (Some(given), _) => given.clone(),
         (None, Some(schema)) => Sampler::new(document).value(schema)?,
-        (None, None) => return Err(NoBody::Media { media: media.clone() }),
+        (None, None) => return Err(BodyError::Media { media: media.clone() }),
     };
     write(media, &value, given.is_some(), ask)
 }
@@ -40,13 +40,13 @@ pub(super) fn put<'d>(document: &Document<'d>, operation: &'d Node, ask: &mut As
 /// The body of Swagger 2.0, which parameters say.
 ///
 /// # Errors
-/// [`NoBody`].
+/// [`BodyError`].
 pub(super) fn put_parameters<'d>(
     document: &Document<'d>,
     operation: &'d Node,
     parameters: &[Parameter<'d>],
     ask: &mut Ask,
-) -> Result<(), NoBody> {
+) -> Result<(), BodyError> {
     let own: Vec<&Parameter<'_>> = parameters.iter().filter(|parameter| parameter.within == Within::Body).collect();
     let Some(first) = own.first() else { return Ok(()) };
     let consumes = operation.get("consumes").or_else(|| document.root.get("consumes")).map_or(&[][..], Node::list);
@@ -81,7 +81,7 @@ fn rank(media: &str) -> u32 {
     }
 }
 
-fn write(media: &str, value: &Node, is_example: bool, ask: &mut Ask) -> Result<(), NoBody> {
+fn write(media: &str, value: &Node, is_example: bool, ask: &mut Ask) -> Result<(), BodyError> {
     let (text, content_type) = match rank(media) {
         0 | 1 => (Text::plain(json_of(value, is_example)), media.to_owned()),
         5 => (Text::plain(json_of(value, is_example)), "application/json".to_owned()),
@@ -89,7 +89,7 @@ fn write(media: &str, value: &Node, is_example: bool, ask: &mut Ask) -> Result<(
         3 => multipart(&fields(value)),
         rank => match value.text() {
             Some(text) if is_example || rank == 4 => (Text::plain(text), media.to_owned()),
-            _ => return Err(NoBody::Media { media: media.to_owned() }),
+            _ => return Err(BodyError::Media { media: media.to_owned() }),
         },
     };
     ask.body = Some(Body::Text(text));

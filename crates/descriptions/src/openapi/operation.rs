@@ -75,8 +75,8 @@ impl<'d> Operation<'_, 'd> {
             let what = format!("no parameter defines {{{name}}} of its path");
             return left_out(self.line, what, format!("define it, or give --set {name}=VALUE"));
         }
-        if let Err(words) = secrets.put(self.document, self.node, &mut ask, &mut path) {
-            return left_out(self.line, words, "write the request by hand".to_owned());
+        if let Err(error) = secrets.put(self.document, self.node, &mut ask, &mut path) {
+            return left_out(self.line, error.to_string(), "write the request by hand".to_owned());
         }
         let written = match self.document.version {
             Version::Three => body::put(self.document, self.node, &mut ask),

@@ -20,41 +20,61 @@ enum Puts<'d> {
     Cookie(&'d str),
 }
 
+/// Why a scenario cannot prove who asks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum SecurityError {
+    /// The scheme is of a kind that a scenario cannot do.
+    #[error("the security scheme {name} is of a kind that a scenario cannot do ({kind})")]
+    Kind {
+        /// The scheme's name.
+        name: String,
+        /// Its kind.
+        kind: String,
+    },
+    /// The description does not define the scheme.
+    #[error("there is no security scheme {name}")]
+    Undefined {
+        /// The scheme's name.
+        name: String,
+    },
+}
+
 impl Secrets {
     /// Puts what the first alternative that a scenario can do asks for into a request.
     ///
     /// # Errors
-    /// What no alternative can do, in words.
+    /// [`SecurityError`] of the last alternative, if a scenario can do none.
     pub(super) fn put<'d>(
         &mut self,
         document: &Document<'d>,
         operation: &'d Node,
         ask: &mut Ask,
         path: &mut String,
-    ) -> Result<(), String> {
+    ) -> Result<(), SecurityError> {
         let alternatives = operation.get("security").or_else(|| document.root.get("security"));
         let Some(alternatives) = alternatives.map(Node::list).filter(|list| !list.is_empty()) else { return Ok(()) };
-        let mut why = String::new();
+        let mut wrong = None;
         for alternative in alternatives {
             let mut puts = Vec::new();
-            let mut is_known = true;
+            let mut own_wrong = None;
             for (name, line, _) in alternative.entries() {
                 match scheme(document, name) {
                     Some(Ok(put)) => puts.push((name, put)),
-                    Some(Err(words)) => (why, is_known) = (words, false),
+                    Some(Err(error)) => own_wrong = Some(error),
                     None => {
-                        let remedy = "define it below securitySchemes";
-                        document.report.wrong((*line, 1), format!("there is no security scheme {name}"), remedy);
-                        is_known = false;
+                        let error = SecurityError::Undefined { name: name.clone() };
+                        document.report.wrong((*line, 1), error.to_string(), "define it below securitySchemes");
+                        own_wrong = Some(error);
                     }
                 }
             }
-            if is_known {
+            if own_wrong.is_none() {
                 puts.iter().for_each(|(name, put)| self.put_one(name, put, ask, path));
                 return Ok(());
             }
+            wrong = own_wrong;
         }
-        Err(why)
+        wrong.map_or(Ok(()), Err)
     }
 
     fn put_one(&mut self, scheme: &str, put: &Puts<'_>, ask: &mut Ask, path: &mut String) {
@@ -120,7 +140,7 @@ pub(super) fn with_values(text: &str) -> Text {
 }
 
 /// What a scheme puts, or why a scenario cannot; none where there is no such scheme.
-fn scheme<'d>(document: &Document<'d>, name: &'d str) -> Option<Result<Puts<'d>, String>> {
+fn scheme<'d>(document: &Document<'d>, name: &'d str) -> Option<Result<Puts<'d>, SecurityError>> {
     let schemes = match document.version {
         Version::Two => document.root.get("securityDefinitions"),
         Version::Three => document.root.get("components").and_then(|node| node.get("securitySchemes")),
@@ -134,6 +154,6 @@ fn scheme<'d>(document: &Document<'d>, name: &'d str) -> Option<Result<Puts<'d>,
         ("apiKey", Some("cookie"), _) => Ok(Puts::Cookie(own)),
         ("http", _, Some("basic")) | ("basic", ..) => Ok(Puts::Basic),
         ("http", _, Some("bearer")) | ("oauth2" | "openIdConnect", ..) => Ok(Puts::Bearer),
-        _ => Err(format!("the security scheme {name} is of a kind that a scenario cannot do ({kind})")),
+        _ => Err(SecurityError::Kind { name: name.to_owned(), kind: kind.to_owned() }),
     })
 }

@@ -25,6 +25,20 @@ pub(crate) struct Name {
     pub(crate) fits: (bool, bool),
 }
 
+/// Why a name led to no address.
+#[derive(Debug, thiserror::Error)]
+enum LookupError {
+    /// The resolver has none.
+    #[error(transparent)]
+    Resolver(#[from] LoadError),
+    /// Those that it has cannot be reached from here.
+    #[error("{host}: it has no address of the source addresses' version any more")]
+    Version {
+        /// The name.
+        host: String,
+    },
+}
+
 /// The addresses of one host's name.
 #[derive(Debug)]
 pub(crate) struct Names {
@@ -75,14 +89,14 @@ impl Shared {
     }
 
     /// Takes the answer to a question that began at a time.
-    fn take(&self, began_ns: u64, answer: Result<Vec<SocketAddr>, String>) {
+    fn take(&self, began_ns: u64, answer: Result<Vec<SocketAddr>, LookupError>) {
         let mut told = self.told();
         told.questions += 1;
         let addresses = match answer {
             Ok(addresses) => addresses,
             Err(failure) => {
                 told.failures += 1;
-                told.failure = failure;
+                told.failure = failure.to_string();
                 self.failed_ns.store(began_ns, Ordering::Release);
                 return;
             }
@@ -173,11 +187,11 @@ fn resolve(name: &Name, shared: &Shared, asked: &Receiver<()>) {
     while asked.recv().is_ok() {
         let began_ns = monotonic_ns();
         shared.began_ns.store(began_ns, Ordering::Release);
-        let answer = resolve::addresses(&name.host, name.port, name.family, &[]).map_err(|error| error.to_string());
-        let fitting = answer.and_then(|mut addresses| {
+        let answer = resolve::addresses(&name.host, name.port, name.family, &[]);
+        let fitting = answer.map_err(LookupError::from).and_then(|mut addresses| {
             addresses.retain(|address| if address.is_ipv4() { name.fits.0 } else { name.fits.1 });
             match addresses.is_empty() {
-                true => Err(format!("{}: it has no address of the source addresses' version any more", name.host)),
+                true => Err(LookupError::Version { host: name.host.clone() }),
                 false => Ok(addresses),
             }
         });
@@ -210,8 +224,10 @@ mod tests {
         names.shared.take(begun_ns + 6, Ok(vec![address(1), address(2)]));
         assert_eq!(names.look(begun_ns), Looked::Known(1), "another order is no change");
         // One that failed counts for connections that were begun before it.
-        names.shared.take(begun_ns + 3_000_000_000, Err("no answer".into()));
-        assert_eq!(names.look(begun_ns + 2_999_999_999), Looked::Failed("no answer".into()));
+        let failure = LookupError::Version { host: "h".into() };
+        let words = failure.to_string();
+        names.shared.take(begun_ns + 3_000_000_000, Err(failure));
+        assert_eq!(names.look(begun_ns + 2_999_999_999), Looked::Failed(words));
         names.shared.take(begun_ns + 7, Ok(vec![address(3), address(4), address(5)]));
         let words = names.words("h").expect("something is to be told");
         for part in ["4 times", "changed 2 times, last to 127.0.0.3:80", "1 of these failed", "2 addresses were"] {
