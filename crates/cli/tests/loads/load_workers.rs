@@ -215,6 +215,39 @@ fn bodies_and_lists_go_to_workers() {
     assert_eq!((posts.count(), asked.iter().filter(|text| text.starts_with("GET /b")).count()), (10, 10), "{asked:?}");
 }
 
+/// Counts over HTTP/3 are those of all workers, moves of connections among them.
+#[test]
+fn workers_load_over_http3() {
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a directory");
+    certificates(folder.path());
+    std::fs::write(folder.path().join("a.txt"), "a").expect("written");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let mut server = weir()
+        .args(["serve", "--listen", "127.0.0.1:0", "--http3", "--tls-cert", &path("worker.pem")])
+        .args(["--tls-key", &path("worker.key"), &path("")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(server.stdout.take().expect("piped")), &mut line)
+        .expect("its first line");
+    let url = line.split(' ').find(|word| word.starts_with("https://")).expect("its address");
+    let url = format!("{url}a.txt");
+    let how = ["load", "-q", "--json", "--http3", "--ca", &path("ca.pem"), "--workers", "local:2", "-c", "4"];
+    let made = output(&[&how[..], &["-n", "200", &url]].concat());
+    let moved = output(&[&how[..], &["--rate", "100", "-d", "2s", "--migrate-every", "500ms", &url]].concat());
+    server.kill().expect("it runs");
+    server.wait().expect("it ends");
+    for (made, requests) in [(&made, 200.0), (&moved, 200.0)] {
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let report = json(made);
+        assert_eq!((number(&report, "/requests"), number(&report, "/successes")), (requests, requests), "{report:#}");
+    }
+    assert!(number(&json(&moved), "/http3/moves/made") >= 1.0, "{:#}", json(&moved));
+}
+
 #[test]
 fn a_worker_by_tls_trusts_its_authority_alone_and_keeps_to_its_limits() {
     let _turn = alone();
