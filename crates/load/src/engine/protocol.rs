@@ -1,6 +1,7 @@
 //! What a version of HTTP does of its own.
 
 use crate::LoadError;
+use crate::schedule::scheduler::NEVER;
 use rustls::ClientConfig;
 use std::sync::Arc;
 use weir_wire::client::Outcome;
@@ -27,25 +28,37 @@ pub(crate) trait ProtocolLoop {
     type Purpose;
 
     /// The run begins.
-    fn begins(&mut self, start_ns: u64);
+    fn begins(&mut self, _start_ns: u64) {}
 
     /// Whether something is due at times that no event tells of, arrivals apart.
-    fn is_timed(&self) -> bool;
+    fn is_timed(&self) -> bool {
+        false
+    }
 
     /// Does what such times ask for.
-    fn wake(&mut self);
+    #[inline]
+    fn wake(&mut self) {}
 
     /// When the next such time is.
-    fn next_wake_ns(&self) -> u64;
+    #[inline]
+    fn next_wake_ns(&self) -> u64 {
+        NEVER
+    }
 
     /// Waits until this time at the latest, and deals with what happened.
     fn turn(&mut self, events: &mut [libc::epoll_event], until_ns: u64) -> Result<(), LoadError>;
 
     /// Whether events are held back for a while.
-    fn holds_events_back(&self) -> bool;
+    #[inline]
+    fn holds_events_back(&self) -> bool {
+        false
+    }
 
     /// Holds an event back, and tells whether it does.
-    fn hold_back(&mut self, token: u64, flags: u32) -> bool;
+    #[inline]
+    fn hold_back(&mut self, _token: u64, _flags: u32) -> bool {
+        false
+    }
 
     /// An event of a connection, or of a former use of its slot.
     fn on_event(&mut self, token: u64, flags: u32);
@@ -63,7 +76,9 @@ pub(crate) trait ProtocolLoop {
     fn abandon_queued(&mut self);
 
     /// How many sessions are under way.
-    fn sessions_under_way(&self) -> usize;
+    fn sessions_under_way(&self) -> usize {
+        0
+    }
 
     /// Which of the plan's hosts a connection goes to.
     fn host_of(&self, purpose: &Self::Purpose) -> u32;

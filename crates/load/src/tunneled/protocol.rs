@@ -6,7 +6,6 @@ use crate::connect::kernel::{READABLE, monotonic_ns};
 use crate::engine::protocol::{ProtocolLoop, TakenUp};
 use crate::engine::state::Engine;
 use crate::error::tls_words::tls_error;
-use crate::schedule::scheduler::NEVER;
 use crate::tunneled::state::{Stage, Tunnels};
 use crate::websocket::{Ask, Wanted};
 use rustls::{AlertDescription, ClientConfig};
@@ -21,32 +20,9 @@ const ALPN: &[u8] = b"h2";
 impl ProtocolLoop for Engine<'_, Tunnels<'_>> {
     type Purpose = ();
 
-    fn begins(&mut self, _start_ns: u64) {}
-
-    fn is_timed(&self) -> bool {
-        false
-    }
-
-    #[inline]
-    fn wake(&mut self) {}
-
-    #[inline]
-    fn next_wake_ns(&self) -> u64 {
-        NEVER
-    }
-
     #[inline]
     fn turn(&mut self, events: &mut [libc::epoll_event], until_ns: u64) -> Result<(), LoadError> {
         self.turn_of_epoll(events, until_ns.saturating_sub(self.now_ns))
-    }
-
-    #[inline]
-    fn holds_events_back(&self) -> bool {
-        false
-    }
-
-    fn hold_back(&mut self, _token: u64, _flags: u32) -> bool {
-        false
     }
 
     fn on_event(&mut self, token: u64, flags: u32) {
@@ -98,10 +74,6 @@ impl ProtocolLoop for Engine<'_, Tunnels<'_>> {
     fn abandon_queued(&mut self) {
         self.tally.abandoned += self.http.queue.len() as u64;
         self.http.queue.clear();
-    }
-
-    fn sessions_under_way(&self) -> usize {
-        0
     }
 
     fn host_of(&self, (): &()) -> u32 {

@@ -6,7 +6,6 @@ use crate::connect::kernel::{READABLE, monotonic_ns};
 use crate::connect::stream::Stream;
 use crate::engine::protocol::{ProtocolLoop, TakenUp};
 use crate::engine::state::Engine;
-use crate::schedule::scheduler::NEVER;
 use crate::websocket::state::{Ask, Sockets, Stage, Wanted};
 use rustls::ClientConfig;
 use std::io;
@@ -18,32 +17,9 @@ impl ProtocolLoop for Engine<'_, Sockets<'_>> {
     /// The message that waits for the connection: in an open loop those that arrived wait for any.
     type Purpose = Option<Ask>;
 
-    fn begins(&mut self, _start_ns: u64) {}
-
-    fn is_timed(&self) -> bool {
-        false
-    }
-
-    #[inline]
-    fn wake(&mut self) {}
-
-    #[inline]
-    fn next_wake_ns(&self) -> u64 {
-        NEVER
-    }
-
     #[inline]
     fn turn(&mut self, events: &mut [libc::epoll_event], until_ns: u64) -> Result<(), LoadError> {
         self.turn_of_epoll(events, until_ns.saturating_sub(self.now_ns))
-    }
-
-    #[inline]
-    fn holds_events_back(&self) -> bool {
-        false
-    }
-
-    fn hold_back(&mut self, _token: u64, _flags: u32) -> bool {
-        false
     }
 
     fn on_event(&mut self, token: u64, flags: u32) {
@@ -94,10 +70,6 @@ impl ProtocolLoop for Engine<'_, Sockets<'_>> {
     fn abandon_queued(&mut self) {
         self.tally.abandoned += self.http.queue.len() as u64;
         self.http.queue.clear();
-    }
-
-    fn sessions_under_way(&self) -> usize {
-        0
     }
 
     fn host_of(&self, _ask: &Option<Ask>) -> u32 {
