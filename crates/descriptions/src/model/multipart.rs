@@ -1,7 +1,7 @@
 //! Bodies of forms: `multipart/form-data` (RFC 7578) and `application/x-www-form-urlencoded`.
 
-use crate::model::address::encoded;
 use crate::model::text::Text;
+use weir_scenario::form::encode as encoded;
 
 /// A field of a form.
 #[derive(Debug, Clone)]

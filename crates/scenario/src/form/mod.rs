@@ -25,6 +25,6 @@ pub use reading::{FormError, parse, read};
 pub use scope::{Scope, ScopeKind};
 pub use slo::{Slo, SloError};
 pub use take::Take;
-pub(crate) use template::encode;
+pub use template::encode;
 pub use template::{Template, Values};
 pub use think::Think;

@@ -1,5 +1,6 @@
 //! Texts with places for values: `/item/${id}`.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::collections::HashMap;
 
 /// The values that a user has.
@@ -102,17 +103,13 @@ impl Template {
     }
 }
 
+/// What stays as it is in a URL: the unreserved letters of RFC 3986 2.3.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// Percent-encodes all but the unreserved letters of RFC 3986 2.3.
-pub(crate) fn encode(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
+#[must_use]
+pub fn encode(text: &str) -> String {
+    utf8_percent_encode(text, UNRESERVED).to_string()
 }
 
 #[cfg(test)]
