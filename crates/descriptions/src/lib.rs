@@ -1,7 +1,7 @@
 //! Reads descriptions and recordings of other tools and writes what they say as a scenario of `weir scenario`.
 //!
 //! Each form has a folder: `openapi`, `postman`, `curl`, `jmeter`, and `har`. It reads its files with the line of each
-//! part ([`tree`] for JSON and YAML), and makes one model of a scenario ([`model`]), which is written as TOML. A part is
+//! part (`tree` for JSON and YAML), and makes one model of a scenario (`model`), which is written as TOML. A part is
 //! carried over, or listed as a loss with its line; a file that cannot be read is refused with all its mistakes.
 
 mod curl;
