@@ -42,7 +42,6 @@ mod streams;
 mod tests;
 mod usage;
 mod websocket;
-mod whole_file;
 mod workers;
 mod workload;
 
@@ -52,5 +51,4 @@ pub(crate) use live::{Watch, watched};
 pub(crate) use load_args::LoadArgs;
 pub(crate) use run::run;
 pub(crate) use usage::Usage;
-pub(crate) use whole_file::write_whole;
 pub(crate) use workers::{WorkerArgs, run_worker};

@@ -113,17 +113,18 @@ fn whole(program: &str, arguments: &arguments::Arguments) -> u8 {
             return mistake.status;
         }
     };
-    match report::end(arguments, &made) {
-        Ok(mistakes) => mistakes.iter().for_each(|mistake| told(mistake)),
+    let missed = match report::end(arguments, &made) {
+        Ok(missed) => missed,
         Err(mistake) => {
             told(&mistake.to_string());
             return mistake.status;
         }
-    }
+    };
+    missed.mistakes.iter().for_each(|mistake| told(mistake));
     report::beside(arguments, &made);
     let (status, why) = report::status(&made);
     if let Some(why) = why {
         told(&why);
     }
-    status
+    if status == 0 && missed.is_unwritten { wrong::OTHER } else { status }
 }

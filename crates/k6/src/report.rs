@@ -12,31 +12,51 @@ use std::sync::Arc;
 use weir_scenario::executors::Executor;
 use weir_scenario::run::Ended;
 use weir_terminal::output::print;
+use weir_terminal::whole_file::write_whole;
 
 /// The most reasons of failed iterations that are told.
 const CAUSES_TOLD: usize = 10;
 
-/// Prints and writes what the end of a run gives; words are what could not be done.
-pub(crate) fn end(arguments: &Arguments, made: &Made) -> Result<Vec<String>, Wrong> {
+/// What of the end of a run could not be done.
+#[derive(Default)]
+pub(crate) struct Missed {
+    pub(crate) mistakes: Vec<String>,
+    /// A file that was asked for is not there.
+    pub(crate) is_unwritten: bool,
+}
+
+impl Missed {
+    fn file(&mut self, wrong: Result<(), Wrong>) {
+        if let Err(wrong) = wrong {
+            self.mistakes.push(wrong.to_string());
+            self.is_unwritten = true;
+        }
+    }
+}
+
+/// Prints and writes what the end of a run gives. A file that cannot be written takes no other, and not the summary.
+pub(crate) fn end(arguments: &Arguments, made: &Made) -> Result<Missed, Wrong> {
     let has_colours = !arguments.without_colours && weir_terminal::output::colours();
     let about = made.about(has_colours);
     let mut data = data(&made.world, &about);
-    let mut mistakes = Vec::new();
+    let mut missed = Missed::default();
     if let Some(path) = &arguments.summary_export {
         let text = serde_json::to_string_pretty(&export(&data)).unwrap_or_default();
-        std::fs::write(path, text).map_err(|wrong| Wrong::unread(path, &wrong))?;
+        missed.file(write_file(path, text.as_bytes()));
     }
     if arguments.without_summary {
-        return Ok(mistakes);
+        return Ok(missed);
     }
     let mut is_printed = false;
     if made.has_own_summary {
         match own(made, &data) {
             Ok(outputs) => {
-                outputs.iter().try_for_each(|(place, bytes)| write(place, bytes))?;
+                outputs.iter().for_each(|(place, bytes)| missed.file(write(place, bytes)));
                 is_printed = true;
             }
-            Err(words) => mistakes.push(format!("handleSummary() failed, so the usual summary is printed: {words}")),
+            Err(words) => {
+                missed.mistakes.push(format!("handleSummary() failed, so the usual summary is printed: {words}"));
+            }
         }
     }
     if !is_printed {
@@ -47,7 +67,7 @@ pub(crate) fn end(arguments: &Arguments, made: &Made) -> Result<Vec<String>, Wro
     if !arguments.quiet {
         counts(made)?;
     }
-    Ok(mistakes)
+    Ok(missed)
 }
 
 /// What `handleSummary` gives.
@@ -66,8 +86,12 @@ fn write(place: &str, bytes: &[u8]) -> Result<(), Wrong> {
             eprint!("{}", String::from_utf8_lossy(bytes));
             Ok(())
         }
-        path => std::fs::write(path, bytes).map_err(|wrong| Wrong::unread(Path::new(path), &wrong)),
+        path => write_file(Path::new(path), bytes),
     }
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Wrong> {
+    write_whole(path, bytes).map_err(|wrong| Wrong::unwritten(path, &wrong))
 }
 
 /// How many iterations there were.

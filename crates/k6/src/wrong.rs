@@ -16,7 +16,7 @@ pub(crate) const SCRIPT_EXCEPTION: u8 = 107;
 const SETUP_TIMEOUT: u8 = 100;
 const TEARDOWN_TIMEOUT: u8 = 101;
 /// The engine below cannot run.
-const OTHER: u8 = 1;
+pub(crate) const OTHER: u8 = 1;
 
 /// The exit status of a setup that failed.
 pub(crate) fn of_setup(failure: &Failure) -> u8 {
@@ -49,6 +49,10 @@ impl Wrong {
 
     pub(crate) fn unread(path: &Path, wrong: &std::io::Error) -> Self {
         Self::source(format!("file {:?} cannot be read: {wrong}", path.display().to_string()))
+    }
+
+    pub(crate) fn unwritten(path: &Path, wrong: &std::io::Error) -> Self {
+        Self::system(&format!("file {:?} cannot be written: {wrong}", path.display().to_string()))
     }
 
     pub(crate) fn system(wrong: &dyn std::fmt::Display) -> Self {

@@ -7,6 +7,7 @@ pub mod progress;
 pub mod stop;
 pub mod text_file;
 pub mod units;
+pub mod whole_file;
 
 /// weir's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

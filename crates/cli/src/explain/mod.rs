@@ -8,7 +8,6 @@ pub(crate) mod spans;
 
 pub(crate) use args::Args;
 
-use crate::load::write_whole;
 use anyhow::Context;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -17,6 +16,7 @@ use weir_explain::spans::Beside;
 use weir_explain::{View, WithSpans, decisions};
 use weir_measure::class::Grouping;
 use weir_report::{Explanation, Style};
+use weir_terminal::whole_file::write_whole;
 
 /// What the arguments come to.
 pub(crate) enum Explained {
@@ -160,7 +160,7 @@ fn check_stacks(explanation: &Explanation) -> anyhow::Result<()> {
 
 /// Writes the sampled stacks for other tools.
 fn fold(explanation: &Explanation, path: &Path) -> anyhow::Result<()> {
-    write_whole(path, &weir_explain::folded(&explanation.stacks))
+    write_whole(path, weir_explain::folded(&explanation.stacks))
         .with_context(|| format!("--folded: cannot write {}", path.display()))
 }
 
@@ -191,7 +191,7 @@ fn show(
         }
     }
     let path = html.map_or_else(|| run.join("report.html"), Path::to_owned);
-    match write_whole(&path, &weir_report::html(explanation)) {
+    match write_whole(&path, weir_report::html(explanation)) {
         Ok(()) if json => {}
         Ok(()) => weir_terminal::output::print(&format!("report: {}\n", path.display()))?,
         // A run of another user may be readable only: the report is printed all the same.

@@ -1,12 +1,12 @@
 //! Requests as spans for other tools, and spans of other tools beside ours.
 
-use crate::load::write_whole;
 use anyhow::Context;
 use std::path::Path;
 use std::time::Duration;
 use weir_explain::spans::{Beside, Sample, otlp};
 use weir_load::Url;
 use weir_report::{Explanation, nanoseconds, percent};
+use weir_terminal::whole_file::write_whole;
 
 /// Where a receiver takes traces over HTTP.
 const TRACES: &str = "/v1/traces";

@@ -4,13 +4,13 @@ use super::gate::Gate;
 use super::heading::Heading;
 use super::prometheus::Exporter;
 use super::stream::{POINTS_MAX, Stream};
-use super::whole_file::{folder_of, replaced, write_whole};
 use anyhow::Context;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use weir_load::{LoadReport, Options, Sampling, Series};
 use weir_terminal::units::duration;
+use weir_terminal::whole_file::{folder_of, replaced, write_whole};
 use weir_wire::client::Outcome;
 
 /// The options for outputs beside the report.

@@ -1,7 +1,6 @@
 //! The figures of a run for Prometheus, in the text exposition format 0.0.4: in a file, or over HTTP while it runs.
 
 use super::remote_write::RemoteWrite;
-use super::whole_file::write_whole;
 use crate::metrics_endpoint;
 use anyhow::Context;
 use std::cell::{Cell, RefCell};
@@ -12,6 +11,7 @@ use std::time::Duration;
 use weir_endpoint::Endpoint;
 use weir_exposition::{Families, Kind};
 use weir_load::{Control, Counts, Histogram, LoadReport};
+use weir_terminal::whole_file::write_whole;
 use weir_wire::client::Outcome;
 
 /// How often the figures are brought up to date.

@@ -10,7 +10,6 @@ use super::live::{Watch, watched, watching};
 use super::prometheus::Exporter;
 use super::stream::Stream;
 use super::usage::Usage;
-use super::whole_file::write_whole;
 use super::workers::{ByWorkers, Conducted, conduct};
 use super::{beside, fileset, find_max, grpc, json, screen, websocket};
 use anyhow::{Context, anyhow};
@@ -19,6 +18,7 @@ use std::time::SystemTime;
 use weir_load::{LoadError, LoadReport, Options};
 use weir_record::into_run;
 use weir_terminal::stop::Stop;
+use weir_terminal::whole_file::write_whole;
 use weir_trace::Run;
 
 /// Runs the command.
@@ -104,7 +104,7 @@ fn handed_on(
 ) -> Vec<anyhow::Error> {
     let kept = args.run.as_ref().map(|directory| {
         let file = directory.join(REPORT_FILE);
-        write_whole(&file, &format!("{:#}\n", json::kept(report, heading)))
+        write_whole(&file, format!("{:#}\n", json::kept(report, heading)))
             .with_context(|| format!("--run: cannot write {}", file.display()))
     });
     let written =

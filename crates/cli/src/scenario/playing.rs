@@ -2,7 +2,6 @@
 
 use super::found::{self, Found};
 use super::{json, screen};
-use crate::load::write_whole;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use weir_scenario::metrics::Shared;
 use weir_scenario::play::{Players, Tallies, judge};
 use weir_scenario::run::{Handle, Reaching, RunError, RunPlan, run as run_plan};
 use weir_terminal::stop::Stop;
+use weir_terminal::whole_file::write_whole;
 
 /// How scenarios are played, and what is written of it.
 pub(super) struct Playing<'p> {
@@ -53,7 +53,7 @@ pub(super) fn play(scenarios: &Scenarios, slos: &[Slo], playing: Playing<'_>) ->
     weir_terminal::output::print(&text)?;
     // The report is there by now, so that only the file is lost.
     if let Some(file) = playing.junit {
-        write_whole(file, &junit(&playing.name, &found))
+        write_whole(file, junit(&playing.name, &found))
             .map_err(|error| anyhow::anyhow!("--junit: cannot write {}: {error}", file.display()))?;
     }
     Ok(found.exit_code())

@@ -111,3 +111,31 @@ fn a_scenarios_junit_and_an_explanations_page_are_whole_or_not_there() {
     assert!(stderr.contains(text(&page)) && stderr.contains("No space left"), "{stderr}");
     assert_eq!(names(disk.path()), ["other"]);
 }
+
+#[test]
+fn a_script_of_k6_tells_its_summary_and_what_is_not_there() {
+    let _turn = alone();
+    let server = server();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = folder.path().join("script.js");
+    let summary =
+        "\nexport function handleSummary(data) { return { [__ENV.TO]: 'all of it', stdout: 'OWN SUMMARY' }; }\n";
+    for (own, printed) in [("", "http_reqs"), (summary, "OWN SUMMARY")] {
+        let Some(disk) = full(0) else { return };
+        let (export, to) = (disk.path().join("export"), disk.path().join("to"));
+        let asks = "import http from 'k6/http';\nexport default function () { http.get(__ENV.URL); }\n";
+        std::fs::write(&script, format!("{asks}{own}")).expect("a script");
+        let url = format!("URL={}", server.url("/"));
+        let to_word = format!("TO={}", text(&to));
+        let line = ["k6", "run", "--iterations", "5", "-e", &url, "-e", &to_word, "--summary-export"];
+        let made = output(&[&line[..], &[text(&export), text(&script)]].concat());
+        let (stdout, stderr) = said(&made);
+        assert!(stdout.contains(printed), "{stdout}\n{stderr}");
+        assert_eq!(made.status.code(), Some(1), "{stderr}");
+        for file in [&export, &to].into_iter().take(if own.is_empty() { 1 } else { 2 }) {
+            let line = stderr.lines().find(|line| line.contains(text(file))).unwrap_or_else(|| panic!("{stderr}"));
+            assert!(line.contains("cannot be written") && line.contains("No space left"), "{line}");
+        }
+        assert_eq!(names(disk.path()), ["other"]);
+    }
+}
