@@ -142,6 +142,9 @@ bench-cluster: deps build ## What a server pays for being a node while nothing m
 bench-grpc: ## What a unary call of gRPC costs weir load and ghz (from Go's module proxy), by turns against the same server; QUICK=1 only tries it.
 	@QUICK="$(QUICK)" bench/grpc-load
 
+bench-workers: build ## Compares the times of eight workers on this host with those of one generator at the same arrivals, by turns.
+	@bench/workers target/release/weir
+
 bench-websocket: ## Compares the CPU time of a message over WebSockets of weir load and k6 (from Go's module proxy), PAIRS (10) of each by turns.
 	@bench/websocket-load
 
