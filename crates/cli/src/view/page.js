@@ -48,6 +48,8 @@ function lay_out(tasks = shown_tasks) {
 function redraw() {
   if (asked) return;
   asked = true;
+  // What is on the screen is not what was asked for until it is drawn.
+  document.body.dataset.ready = "false";
   requestAnimationFrame(() => {
     asked = false;
     view.gutter = lanes.clientWidth < 640 ? 112 : 150;
