@@ -79,7 +79,7 @@ def split(stage, to):
         file.rename(to / owner / name)
 
 
-def shared_libraries(folder, found, search):
+def shared_libraries(folder):
     """What the programs and libraries of a folder need, as dpkg-shlibdeps says."""
     programs = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink() and is_elf(path)]
     if not programs:
@@ -87,10 +87,21 @@ def shared_libraries(folder, found, search):
     with tempfile.TemporaryDirectory() as work:
         (pathlib.Path(work) / "debian").mkdir()
         # It reads only the names of the packages there.
-        (pathlib.Path(work) / "debian" / "control").write_text(f"Source: weir\n\nPackage: {found}\nArchitecture: any\n")
-        words = ["dpkg-shlibdeps", "-O", "--warnings=0", *[f"-l{path}" for path in search]]
-        said = run(*words, *[f"-e{path.resolve()}" for path in programs], cwd=work)
+        (pathlib.Path(work) / "debian" / "control").write_text("Source: weir\n\nPackage: weir\nArchitecture: any\n")
+        said = run("dpkg-shlibdeps", "-O", "--warnings=0", *[f"-e{path.resolve()}" for path in programs], cwd=work)
     return said.strip().removeprefix("shlibs:Depends=")
+
+
+def foreign_libraries(folder):
+    """The same for programs of another architecture, by packaging/debian/libraries."""
+    lines = [line.split(maxsplit=1) for line in (FOLDER / "libraries").read_text().splitlines() if not line.startswith("#")]
+    table, needs = dict(lines), set()
+    for path in (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink() and is_elf(path)):
+        for name in re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "--wide", "--dynamic", path)):
+            if name not in table:
+                raise Fault(f"{path.name} needs {name}, which packaging/debian/libraries does not list")
+            needs.add(table[name])
+    return ", ".join(sorted(needs))
 
 
 def is_elf(path):
@@ -125,13 +136,14 @@ def describe(folder, package, about):
 
 def copyright_text(about):
     mit = (ROOT / "LICENSE-MIT").read_text()
-    holders = re.search(r"^Copyright .*$", mit, re.M)
+    holders = re.search(r"^Copyright \(c\) (.*)$", mit, re.M)[1]
+    year = datetime.datetime.fromtimestamp(about.epoch, datetime.timezone.utc).year
     body = "\n".join(f" {line}".rstrip() or " ." for line in mit.strip().splitlines())
     text = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n"
     text += "Upstream-Name: weir\nUpstream-Contact: " + about.maintainer + "\n"
     text += "Comment: The licences of the crates that are linked into the programs stand in\n"
     text += " /usr/share/doc/weir/licences-of-crates.gz of the package weir, and the crates in sbom.cdx.json.gz beside it.\n\n"
-    text += f"Files: *\nCopyright: {holders[0].removeprefix('Copyright ') if holders else 'the authors of weir'}\n"
+    text += f"Files: *\nCopyright: {year} {holders}\n"
     text += "License: Expat or Apache-2.0\n\n"
     text += re.sub(r"^ $", " .", f"License: Expat\n{body}\n\n", flags=re.M)
     return text + ("License: Apache-2.0\n On Debian the text of this licence stands in\n"

@@ -21,7 +21,8 @@ BOOT_SECONDS = 60
 OWN_BOOKS = ("var/lib/dpkg/", "var/lib/apt/", "var/cache/", "var/log/apt/", "var/log/dpkg.log", "var/log/alternatives.log",
              "var/log/journal/", "var/lib/systemd/", "root/", "tmp/", "var/tmp/", "etc/ld.so.cache", "etc/.pwd.lock",
              "etc/passwd-", "etc/group-", "etc/shadow-", "etc/gshadow-", "etc/machine-id", "etc/resolv.conf", "run/", "dev/",
-             "proc/", "sys/", "var/lib/deb-systemd", "etc/apt/sources.list.d/weir.list", "var/log/btmp", "var/log/wtmp")
+             "proc/", "sys/", "var/lib/deb-systemd", "etc/apt/sources.list.d/weir.list", "var/log/btmp", "var/log/wtmp",
+             "var/lib/logrotate/", "var/log/apache2/")
 
 
 def shown(done):
@@ -33,10 +34,18 @@ class Root:
 
     def __init__(self, target, repository, tools=()):
         self.kept, self.repository = pathlib.Path(target), repository
+        archive = self.base(tools)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="root-", dir=self.kept))
-        run("tar", "-xf", self.base(tools), "-C", self.folder)
+        try:
+            self.unpack(archive)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def unpack(self, archive):
+        run("tar", "-xf", archive, "-C", self.folder)
         shutil.copyfile("/etc/resolv.conf", self.folder / "etc/resolv.conf")
-        shutil.copytree(repository, self.folder / "root/packages")
+        shutil.copytree(self.repository, self.folder / "root/packages")
         (self.folder / "etc/apt/sources.list.d/weir.list").write_text("deb [trusted=yes] file:/root/packages ./\n")
         self.online("apt-get", "update", "--quiet")
 

@@ -16,6 +16,8 @@ WORD_CHARS_MAX = 40
 # A word of a title counts as many times as one of the text.
 TITLE_WEIGHT, TEXT_WEIGHT_MAX = 12, 5
 FIRST_CHARS = 140
+# Pages for users come before decisions, results and promises.
+OF_USERS, USERS_FACTOR = ("docs/tutorials/", "docs/how-to/", "docs/reference/", "docs/explanation/", "README.md", "LEXICON.md"), 3
 # The name of the page of a folder without one.
 LISTED = "folder.md"
 
@@ -131,10 +133,11 @@ def index(pages, address):
             number = len(sections)
             first = section.text[:FIRST_CHARS].rsplit(" ", 1)[0] if len(section.text) > FIRST_CHARS else section.text
             sections.append([address(section.page), section.id, section.title, first])
+            factor = USERS_FACTOR if section.page.startswith(OF_USERS) else 1
             for word, count in collections.Counter(words_of(section.text)).items():
-                words[word][number] = min(count, TEXT_WEIGHT_MAX)
+                words[word][number] = min(count, TEXT_WEIGHT_MAX) * factor
             for word in set(words_of(section.title)):
-                words[word][number] = words[word].get(number, 0) + TITLE_WEIGHT
+                words[word][number] = words[word].get(number, 0) + TITLE_WEIGHT * factor
     listed = [[word, *(value for one in sorted(words[word].items()) for value in one)] for word in sorted(words)]
     return {"sections": sections, "words": listed}
 
