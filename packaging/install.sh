@@ -44,12 +44,10 @@ remove() { # LIST
         case $name in
             /* | *..* | '') fail "$1 names $name, which is not below $prefix; nothing more is removed" ;;
         esac
-        rm -f "$prefix/$name"
-        folder=$(dirname "$name")
-        while [ "$folder" != . ]; do
-            rmdir "$prefix/$folder" 2>/dev/null || break
-            folder=$(dirname "$folder")
-        done
+        case $name in
+            */) rmdir "$prefix/$name" 2>/dev/null || true ;;
+            *) rm -f "$prefix/$name" ;;
+        esac
     done <"$1"
 }
 
@@ -102,7 +100,8 @@ cd "$work/unpacked"
 [ "$(find . -mindepth 1 -maxdepth 1 | wc -l)" -eq 1 ] || fail "$archive has not one folder at its top"
 cd ./*
 [ -x bin/weir ] || fail "$archive has no bin/weir"
-./bin/weir --version >/dev/null || fail "the program of $archive does not run here: $(uname -m), $(uname -s)"
+./bin/weir --version >/dev/null || 
+    fail "the program of $archive does not run here: it needs $(uname -s) on the machine of its name, glibc 2.35, libelf, SQLite 3 and zlib"
 
 # A former version goes first, so that nothing of it stays.
 if [ -e "$list" ]; then
@@ -110,24 +109,28 @@ if [ -e "$list" ]; then
     remove "$work/former"
     say "removed the version before"
 fi
-find . \( -type f -o -type l \) | sed 's|^\./||' | LC_ALL=C sort >"$work/installed"
-echo share/weir/installed >>"$work/installed"
+mkdir -p share/weir
+touch share/weir/installed
+# Folders end with a slash, and only those are listed that were not there: the innermost first, to be removed in this order.
+find . -mindepth 1 -type d | sed 's|^\./||' | LC_ALL=C sort -r | while IFS= read -r name; do
+    [ -d "$prefix/$name" ] || echo "$name/"
+done >"$work/folders"
+find . \( -type f -o -type l \) | sed 's|^\./||' | LC_ALL=C sort >"$work/files"
+cat "$work/files" "$work/folders" >"$work/installed"
 while IFS= read -r name; do
-    [ "$name" != share/weir/installed ] || continue
     mkdir -p "$prefix/$(dirname "$name")"
     # Beside it and then renamed: a running program keeps its own file.
     cp -P -p "$name" "$prefix/$name.new"
     mv -f "$prefix/$name.new" "$prefix/$name"
-done <"$work/installed"
+done <"$work/files"
 # What programs are built with says where it lies; the archive was made for /usr/local.
 for file in "$prefix"/lib/pkgconfig/arm.pc "$prefix"/lib/pkgconfig/arm4.pc; do
     sed "s|^prefix=.*|prefix=$prefix|" "$file" >"$file.new"
     mv -f "$file.new" "$file"
 done
-mkdir -p "$prefix/share/weir"
 cp "$work/installed" "$list"
 chmod 644 "$list"
 if [ "$(id -u)" -eq 0 ] && command -v ldconfig >/dev/null; then
     ldconfig
 fi
-say "installed $("$prefix/bin/weir" --version) below $prefix ($(wc -l <"$list") files); remove it by: install.sh --uninstall --prefix $prefix"
+say "installed $("$prefix/bin/weir" --version) below $prefix ($(wc -l <"$work/files") files); remove it by: install.sh --uninstall --prefix $prefix"
