@@ -14,6 +14,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 ENTER = ROOT / "scripts" / "delivery" / "enter"
 SUITE = "bookworm"
 MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
+SECURITY = os.environ.get("DEBIAN_SECURITY_MIRROR", "http://deb.debian.org/debian-security")
+# As a user has it: with its updates.
+SOURCES = [f"deb {MIRROR} {SUITE} main", f"deb {MIRROR} {SUITE}-updates main", f"deb {SECURITY} {SUITE}-security main"]
 PROGRAMS = ["mmdebstrap", "unshare", "nsenter", "dpkg-scanpackages", "tar", "ip"]
 COMMAND_SECONDS = 300
 BOOT_SECONDS = 60
@@ -51,14 +54,14 @@ class Root:
 
     def base(self, tools):
         """The archive of a root with these packages, which is made once."""
-        name = hashlib.sha256(" ".join(sorted(tools)).encode()).hexdigest()[:12] if tools else "bare"
+        name = hashlib.sha256(" ".join([*SOURCES, *sorted(tools)]).encode()).hexdigest()[:12]
         archive = self.kept / f"{SUITE}-{name}.tar"
         if not archive.exists():
             words = ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase"]
             words += [f"--include={','.join(tools)}"] if tools else []
             # Nothing that a package would start listens yet, and documents count as files of a package.
             new = archive.with_name(f"new-{archive.name}")
-            run(*words, SUITE, new, MIRROR)
+            run(*words, SUITE, new, *SOURCES)
             new.rename(archive)
         return archive
 
