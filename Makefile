@@ -15,10 +15,10 @@ export CARGO PREFIX DESTDIR WEIR
 .DEFAULT_GOAL := help
 # Two at a time would both ask apt-get for packages; Cargo keeps the CPUs busy by itself.
 .NOTPARALLEL:
-.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*## .*/\1/p' $(firstword $(MAKEFILE_LIST)))
+.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*## .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## Lists the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps: ## Installs all Debian packages that are missing (as root or by sudo), and says what each is for.
 	@scripts/deps
@@ -268,6 +268,38 @@ $(WEIR) $(ARM) &:
 
 install: $(WEIR) $(ARM) ## Installs below $(DESTDIR)$(PREFIX): program, ARM libraries, man pages, completions, licences.
 	@scripts/install
+
+packages: build ## Makes packages for Debian of what was built, into $(TARGET)/packages.
+	@scripts/deps packages
+	@scripts/packages
+
+archive: build ## Makes the archive that packaging/install.sh installs, with its checksums, into $(TARGET)/archive.
+	@scripts/archive
+
+test-packages: packages archive ## Installs, upgrades and removes the packages on clean systems and under systemd, runs the image, as root: some five minutes; needs Debian's mirror.
+	@scripts/test-packages
+	@scripts/image --test
+
+demo-package: packages ## Installs the package on a clean system and runs its demo there, as root: it has to take less than ten seconds.
+	@scripts/test-packages --only demo
+
+packages-arm64: build-deps ## Builds the packages weir, weir-serve and libarm4 for arm64, and tries the program under emulation; rustup and Debian's mirror give what is missing.
+	@scripts/packages-arm64
+
+musl: build-deps ## Builds one static program for any Linux on x86-64, and tries it in an empty root; rustup and Debian's mirror give what is missing.
+	@scripts/musl
+
+image: build ## Makes an OCI image without a daemon, into $(TARGET)/image.
+	@scripts/image
+
+sbom: ## Writes which crates the programs are made of, as CycloneDX, to $(TARGET)/sbom.cdx.json.
+	@scripts/sbom --to $(TARGET)/sbom.cdx.json
+
+site: ## Makes a site of the documents, into $(TARGET)/site; it needs python3-markdown-it.
+	@scripts/site
+
+reproducible: build-deps ## Builds the last commit twice, in two folders, and compares byte for byte; as long as two full builds; PROFILE=dev, PARTS="weir-arm-c" and MINUTES bound it.
+	@scripts/reproducible
 
 install-apache: ## Builds the ARM module for Apache and installs it where APXS= says (else the one on the search path).
 	@$(MAKE) --no-print-directory -C native/apache install

@@ -4,6 +4,7 @@
 mod always_full_disk;
 mod architecture;
 mod causes_study;
+mod delivery;
 mod descriptions;
 mod developer_log;
 mod examples;
