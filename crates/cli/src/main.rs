@@ -55,6 +55,7 @@ mod sql;
 mod table;
 mod view;
 mod watch;
+mod watch_requests;
 mod webhook;
 mod webtest;
 
@@ -116,6 +117,7 @@ enum Command {
     Cluster(cluster::Args),
     Keeper(keeper::Args),
     Import(import::Args),
+    Watch(watch_requests::Args),
     Env(environment::Args),
     Replay(replay::Args),
     /// Write files and send alerts for a confined server
@@ -185,6 +187,7 @@ fn main() -> ExitCode {
         Command::Cluster(args) => cluster::run(args),
         Command::Keeper(args) => keeper::run(&args),
         Command::Import(args) => import::run(&args),
+        Command::Watch(args) => watch_requests::run(&args),
         Command::Env(args) => environment::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::ServePersister(args) => serve_policy::persister(&args),

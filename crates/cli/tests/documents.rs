@@ -519,6 +519,7 @@ macro_rules! pages_run {
 pages_run! {
     the_readme_runs: "README.md",
     install_runs: "docs/how-to/install.md",
+    watch_requests_runs: "docs/how-to/watch-requests.md",
     scenarios_run: "docs/how-to/write-a-scenario.md",
     descriptions_run: "docs/how-to/load-from-a-description.md",
     the_slow_page_is_found: "docs/tutorials/find-the-slow-page.md",

@@ -40,6 +40,7 @@ mod server_http3;
 mod sessions;
 mod sound;
 mod upstreams;
+mod watching;
 
 pub use acme::acme_message;
 pub use adapt::{adapt_policy, adapt_readings};
@@ -88,6 +89,7 @@ pub use server_http3::server_http3;
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
 pub use sound::sound_frames;
 pub use upstreams::{upstream_http2, upstream_response};
+pub use watching::watch_filter;
 pub use weir_k6::readers::read as k6_texts;
 
 // The server keeps its parsers to itself, so they are compiled a second time, from the same files, in modules with the

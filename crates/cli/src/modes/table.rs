@@ -694,6 +694,11 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage { path: &["keeper"], options: &[&["cluster", "service", "interface", "socket", "user", "mark"]], modes: &[] },
     Usage { path: &["route"], options: &[&["file", "url", "header", "method", "from", "at", "json"]], modes: &[] },
     Usage {
+        path: &["watch"],
+        options: &[&["filter", "admin", "token", "show", "budget", "requests", "json"]],
+        modes: &[],
+    },
+    Usage {
         path: &["env"],
         options: &[&["source", "token", "follow", "every", "decisions", "json"]],
         modes: &[

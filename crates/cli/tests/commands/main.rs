@@ -31,4 +31,5 @@ mod sql;
 mod support;
 mod trace_files;
 mod view;
+mod watch;
 mod webtest;

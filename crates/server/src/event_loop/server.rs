@@ -27,6 +27,7 @@ use crate::routing::fields::Fields;
 use crate::telemetry::access_log::LogWriter;
 use crate::telemetry::admin::{AdminServer, Process, View};
 use crate::telemetry::arm_requests::{ArmRequests, Names};
+use crate::telemetry::watching::Hub;
 use crate::upstream::cache::store::Cache;
 use crate::upstream::context::UpstreamContext;
 use std::hash::RandomState;
@@ -57,6 +58,8 @@ pub struct Server {
     is_followed: Arc<AtomicBool>,
     reloader: Reloader,
     controls: Arc<Controls>,
+    /// Requests that an operator watches.
+    watching: Arc<Hub>,
     sessions: Arc<Sessions>,
     insight: Insight,
     connections_max: usize,
@@ -96,11 +99,13 @@ impl Server {
         };
         let controls: Arc<Controls> = Arc::default();
         let sessions = Arc::new(Sessions::new(parts.len(), Arc::clone(&controls)));
+        let watching = Arc::new(Hub::new(parts.len(), Arc::clone(&controls)));
         Ok(Self {
             insight,
             reloader,
             controls,
             sessions,
+            watching,
             options,
             locals: sockets.locals,
             parts,
@@ -341,6 +346,7 @@ impl Server {
             loops_reserve: self.options.reserve_loops,
             php: self.options.php.clone(),
             scripts: self.options.scripts.clone(),
+            watching: Arc::clone(&self.watching),
         }
     }
 
@@ -371,6 +377,7 @@ impl Server {
             contents: Arc::clone(&self.insight.contents),
             role: part.role,
             controls: Arc::clone(&self.controls),
+            watching: Arc::clone(&self.watching),
             upstreams: Arc::clone(upstreams),
             sessions: Arc::clone(&self.sessions),
         };

@@ -18,7 +18,7 @@ use crate::io::epoll::{Epoll, Waker};
 use crate::io::listen::Listener;
 use crate::io::open::Open;
 
-use crate::loop_state::LoopState;
+use crate::loop_state::{LoopState, Watching};
 use crate::policy::control::Controls;
 use crate::policy::insight::Contents;
 use crate::policy::link_prior::Priors;
@@ -34,6 +34,7 @@ use crate::site::{Share, Site};
 use crate::telemetry::access_log::LogBuffer;
 
 use crate::telemetry::arm_requests::ArmRequests;
+use crate::telemetry::watching::Hub;
 use crate::transport::ring::Ring;
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::links::Links;
@@ -62,6 +63,7 @@ pub(super) struct Start {
     pub(super) contents: Arc<Contents>,
     pub(super) role: LoopRole,
     pub(super) controls: Arc<Controls>,
+    pub(super) watching: Arc<Hub>,
     pub(super) upstreams: Arc<UpstreamContext>,
     pub(super) sessions: Arc<Sessions>,
 }
@@ -109,6 +111,7 @@ impl Start {
         state.alt_svc = alt_svc;
         state.throttles = Throttles::new(&options.throttles, Arc::clone(&self.controls), index);
         state.controls = self.controls;
+        state.watching = Watching::new(self.watching);
         self.ring.as_ref().map_or(Ok(()), Ring::enable)?;
         links.use_ring(self.ring.is_some());
         state.ring = self.ring;

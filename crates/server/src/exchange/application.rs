@@ -65,6 +65,12 @@ pub trait Handler: fmt::Debug {
     /// [`Aborted`] if there is no honest way to go on: before the response has begun the client gets 502, after that the
     /// response is cut off so that the client can tell.
     fn go_on(&mut self, body: &mut RequestBody, reply: &mut Reply) -> Result<(), Aborted>;
+
+    /// How far it is, in words, for people who watch the request; none if there is nothing to be said. Asked only while
+    /// one does, behind [`Handler::go_on`].
+    fn progress(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A handler of a response that another server makes.

@@ -118,8 +118,10 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
+    /// Tells the adviser of its end, and makes its place free for the next one.
     #[inline]
-    pub(crate) fn reset(&mut self) {
+    pub(crate) fn finish(&mut self) {
+        self.finish_advised();
         self.response.reset();
         self.source.leave();
         self.status = 0;
@@ -286,9 +288,9 @@ impl Exchange {
         advised.fill(&mut self.response.head)
     }
 
-    /// Tells the adviser of its end.
+    /// Tells the adviser of its end, and has nothing more of it.
     #[inline]
-    pub(crate) fn finish_advised(&mut self) {
+    fn finish_advised(&mut self) {
         if self.record.advised.is_some() {
             // An error of an application is a failure of what it answers.
             let has_failed = matches!(self.source, Source::Application(_)) && self.status >= 500;
@@ -298,6 +300,7 @@ impl Exchange {
         if self.record.again.is_some() {
             let is_finished = self.is_finished();
             self.record.again.iter_mut().for_each(|again| again.finish(is_finished));
+            self.record.again = None;
         }
     }
 

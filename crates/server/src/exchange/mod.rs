@@ -15,3 +15,4 @@ pub(crate) mod request_body;
 pub(crate) mod send;
 pub(crate) mod streamed;
 pub(crate) mod wakes;
+mod watched;

@@ -6,6 +6,7 @@ use crate::policy::leased::Again;
 use crate::policy::throttle::Place;
 use crate::telemetry::access_log::LogLine;
 use crate::telemetry::arm_requests::{self, Outcome, Owed, Told};
+use crate::telemetry::watching::Underway;
 
 /// The record of a request; each part is told at the end of the response.
 #[derive(Debug, Default)]
@@ -19,19 +20,16 @@ pub(crate) struct RequestRecord {
     pub(crate) again: Option<Again>,
     /// Its place among those that may be under way.
     pub(crate) place: Option<Place>,
+    /// What those are told of it who watch it.
+    pub(crate) watched: Option<Box<Underway>>,
 }
 
 impl RequestRecord {
+    /// Makes it free for the next request; what rules and watchers were to be told was told before.
     #[inline]
     pub(super) fn reset(&mut self) {
         self.log.clear();
         self.arm = Told::default();
-        if self.advised.is_some() {
-            self.advised = None;
-        }
-        if self.again.is_some() {
-            self.again = None;
-        }
         if self.place.is_some() {
             self.place = None;
         }

@@ -1,6 +1,6 @@
 //! A request that an application answers: its handler, its body, and the response as it becomes ready.
 
-use super::application::{Answerer, Caller, Continued, Handler, PassedOn, RequestHead};
+use super::application::{Answerer, Begin, Caller, Continued, Handler, PassedOn, RequestHead};
 use super::relayed_form::{FRAME_BYTES_MAX, put_head};
 use super::reply::Reply;
 use super::request_body::RequestBody;
@@ -197,6 +197,14 @@ impl Streamed {
             }
         };
         self.stage = Stage::Running(handler);
+    }
+
+    /// Puts something around what begins the answer, if that is of the loop and has not begun. An application of the
+    /// program has no steps that the server knows of.
+    pub(super) fn wrap(&mut self, wrap: impl FnOnce(Rc<dyn Begin>) -> Rc<dyn Begin>) {
+        if let Stage::Chosen(Answerer::Local(local)) = &mut self.stage {
+            *local = wrap(Rc::clone(local));
+        }
     }
 
     /// Whether it has begun.

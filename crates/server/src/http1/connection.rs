@@ -22,7 +22,7 @@ use crate::http::request::{self, Parsed, Request};
 use crate::http::{parse, preface};
 use crate::io::ends::Ends;
 use crate::io::epoll::Readiness;
-use crate::loop_state::{BATCH_MAX, LoopState, refuse_full};
+use crate::loop_state::{AskedAside, BATCH_MAX, LoopState, respond_aside};
 use crate::policy::client_peer::{ClientPeer, Leased};
 use crate::policy::throttle::{Asker, Gate, Throttles};
 use crate::telemetry::arm_requests::Received;
@@ -431,6 +431,7 @@ impl Connection {
                 index,
                 stopping,
                 throttles,
+                watching,
                 applications,
                 ..
             } = state;
@@ -463,13 +464,16 @@ impl Connection {
                     static_probe!("route");
                     let exchange = &mut places[batch];
                     let persistence = Persistence::of(request.minor, stays);
-                    if let Gate::Full { seconds } = gate {
-                        refuse_full(seconds, &request, persistence, clock, exchange);
+                    peer.leased = (!is_told).then_some(&self.leased);
+                    if let Gate::Aside(aside) = gate {
+                        let (request, peer, socket) = (&request, &peer, self.peer);
+                        let asked = AskedAside { request, peer, socket, stream: None, persistence };
+                        respond_aside(aside, &asked, (watching, router), (clock, counts), exchange);
+                        exchange.join_small();
                     } else {
                         if let Gate::Open(place @ Some(_)) = gate {
                             exchange.record.place = place;
                         }
-                        peer.leased = (!is_told).then_some(&self.leased);
                         router.respond(&request, &peer, persistence, clock, counts, exchange);
                         exchange.join_small();
                     }

@@ -10,8 +10,9 @@ use crate::files::head::Persistence;
 use crate::files::watcher::Watcher;
 use crate::http::fields::Fields as RequestFields;
 use crate::http::limits::{Limits, Timeouts};
-use crate::http::request::{Method, Request};
+use crate::http::request::Request;
 use crate::io::clock::Clock;
+use crate::loop_state::watching::{AskedAside, Watching, respond_aside};
 use crate::policy::client_peer::ClientPeer;
 use crate::policy::control::Controls;
 use crate::policy::throttle::{Asker, Gate, Throttles};
@@ -20,6 +21,7 @@ use crate::routing::Router;
 use crate::routing::fields::Fields;
 use crate::telemetry::access_log::LogBuffer;
 use crate::telemetry::arm_requests::{ArmRequests, Owed, Received};
+use crate::telemetry::watching::Network;
 use crate::transport::ring::Ring;
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -67,6 +69,8 @@ pub(crate) struct LoopState {
     pub(crate) applications: Applications,
     /// Bounds on what is under way; none without any.
     pub(crate) throttles: Option<Throttles>,
+    /// Requests that an operator watches.
+    pub(crate) watching: Watching,
     /// What tells of changed files.
     pub(crate) watcher: Rc<Watcher>,
     pub(crate) input: Box<[u8]>,
@@ -116,6 +120,7 @@ impl LoopState {
             leaves_http3: false,
             applications,
             throttles: None,
+            watching: Watching::default(),
             watcher,
             input: vec![0; input_bytes].into(),
             batch: (0..BATCH_MAX).map(|_| Exchange::default()).collect(),
@@ -207,6 +212,10 @@ impl LoopState {
             self.loops_more = orders.loops_more;
             self.leaves_http3 = orders.leaves_http3;
         }
+        if let Some(is_watched) = self.watching.take_up(self.index) {
+            let controls = Arc::clone(&self.controls);
+            self.throttles = Throttles::watched(self.throttles.take(), is_watched, controls, self.index);
+        }
         let counts = &self.counters.0[self.index];
         if self.router.warm_some(&self.clock, counts) {
             self.controls.wake(self.index);
@@ -223,11 +232,11 @@ impl LoopState {
         received: &mut Received,
         exchange: &mut Exchange,
     ) -> bool {
-        let Self { router, clock, log, arm, counters, index, throttles, .. } = self;
+        let Self { router, clock, log, arm, counters, index, throttles, watching, .. } = self;
         let counts = &counters.0[*index];
         let mut seen = *peer;
         router.see(request, &mut seen);
-        let (peer, address) = (&seen, seen.address(address));
+        let (peer, socket, address) = (&seen, address, seen.address(address));
         static_probe!("route");
         let asker = Asker { connection: peer.connection, stream: Some(stream) };
         match throttles.as_mut().map(|throttles| {
@@ -235,7 +244,10 @@ impl LoopState {
             throttles.ask((request, &mut user), asker, clock.now_ms, counts)
         }) {
             Some(Gate::Wait) => return false,
-            Some(Gate::Full { seconds }) => refuse_full(seconds, request, Persistence::Stays, clock, exchange),
+            Some(Gate::Aside(aside)) => {
+                let asked = AskedAside { request, peer, socket, stream: Some(stream), persistence: Persistence::Stays };
+                respond_aside(aside, &asked, (watching, router), (clock, counts), exchange);
+            }
             Some(Gate::Open(place)) => {
                 exchange.record.place = place;
                 router.respond(request, peer, Persistence::Stays, clock, counts, exchange);
@@ -261,6 +273,8 @@ impl LoopState {
         if let Some(log) = &mut self.log {
             log.begin(&mut exchange.record.log, None, peer.ip(), status, &self.clock);
         }
+        let network = Network { client: peer.ip(), port: Some(peer.port()), ..Network::default() };
+        self.watching.see_unfit(network, exchange);
     }
 
     /// Takes a response off the way: counts and logs it, and makes its place free for the next one.
@@ -287,21 +301,7 @@ impl LoopState {
     }
 }
 
-/// Refuses a request for which too many others are under way.
-#[cold]
-pub(crate) fn refuse_full(
-    seconds: u64,
-    request: &Request<'_>,
-    persistence: Persistence,
-    clock: &Clock,
-    out: &mut Exchange,
-) {
-    let fields = format!("Retry-After: {seconds}\r\nCache-Control: no-store\r\n");
-    let extra = Extra { fields: fields.as_bytes(), head_only: request.method == Method::Head };
-    error_page::write(out, 503, extra, clock, persistence);
-}
-
-/// The same of what only a request of an application has: its counts, and a status for one whose client has gone before
+/// What only a request of an application has at its end: its counts, and a status for one whose client has gone before
 /// there was any.
 #[cold]
 fn finish_application(counts: &LoopCounters, exchange: &mut Exchange) {
@@ -331,9 +331,11 @@ fn finish_in(log: &mut Option<LogBuffer>, counts: &LoopCounters, exchange: &mut 
     {
         counts.log_dropped.add_shared(1);
     }
+    if exchange.record.watched.is_some() {
+        exchange.finish_watched();
+    }
     if exchange.record.arm.is_told() {
         exchange.end_told();
     }
-    exchange.finish_advised();
-    exchange.reset();
+    exchange.finish();
 }

@@ -76,8 +76,19 @@ pub(crate) enum Gate {
     Open(Option<Place>),
     /// It is to be asked about again.
     Wait,
+    /// Something else is to be done than to answer it at once.
+    Aside(Aside),
+}
+
+/// What is done with a request that does not take the usual way.
+#[derive(Debug)]
+pub(crate) enum Aside {
     /// Too many are there; the client may come again after so many seconds.
     Full { seconds: u64 },
+    /// A watcher may want to see what becomes of it; it has its place, where a bound is for it.
+    Watched(Option<Place>),
+    /// The same where too many are there.
+    WatchedFull { seconds: u64 },
 }
 
 /// A place among those that are answered.
@@ -226,6 +237,10 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Throttles {
     all: Vec<Throttle>,
+    /// Those that a request is compared with at first: all, or none while requests are watched, so that those who do not
+    /// watch pay nothing for it.
+    first: Vec<Throttle>,
+    is_watched: bool,
     controls: Arc<Controls>,
     index: usize,
     /// Requests of this loop that wait.
@@ -239,9 +254,43 @@ pub(crate) struct Throttles {
 
 impl Throttles {
     pub(crate) fn new(all: &[Throttle], controls: Arc<Controls>, index: usize) -> Option<Self> {
-        let decoded = Vec::new();
-        let (is_moved, released) = (false, Vec::new());
-        (!all.is_empty()).then(|| Self { all: all.to_vec(), controls, index, waiting: 0, is_moved, released, decoded })
+        (!all.is_empty()).then(|| Self {
+            all: all.to_vec(),
+            first: all.to_vec(),
+            is_watched: false,
+            controls,
+            index,
+            waiting: 0,
+            is_moved: false,
+            released: Vec::new(),
+            decoded: Vec::new(),
+        })
+    }
+
+    /// Has every request be one that may be watched, or none. `all` are the bounds, where there were none so far; none is
+    /// returned where there is nothing to be asked about.
+    pub(crate) fn watched(
+        before: Option<Self>,
+        is_watched: bool,
+        controls: Arc<Controls>,
+        index: usize,
+    ) -> Option<Self> {
+        let none = || Self {
+            all: Vec::new(),
+            first: Vec::new(),
+            is_watched,
+            controls,
+            index,
+            waiting: 0,
+            is_moved: false,
+            released: Vec::new(),
+            decoded: Vec::new(),
+        };
+        let mut throttles = before.or_else(|| is_watched.then(none))?;
+        throttles.is_watched = is_watched;
+        throttles.first = if is_watched { Vec::new() } else { throttles.all.clone() };
+        let is_idle = throttles.all.is_empty() && throttles.waiting == 0 && throttles.released.is_empty();
+        (is_watched || !is_idle).then_some(throttles)
     }
 
     /// Other bounds hold from now on. Requests that wait for a removed bound have their turn next; all others keep
@@ -257,6 +306,7 @@ impl Throttles {
             self.waiting -= self.released.len() - before;
         }
         self.all = all.to_vec();
+        self.first = if self.is_watched { Vec::new() } else { all.to_vec() };
         self.is_moved = self.waiting > 0;
     }
 
@@ -269,12 +319,12 @@ impl Throttles {
         now_ms: u64,
         counters: &LoopCounters,
     ) -> Gate {
-        if self.all.is_empty() {
-            return Gate::Open(None);
+        if self.first.is_empty() {
+            return self.ask_aside((request, user), asker, now_ms, counters);
         }
         let Ok(found) = target::resolve(request.target, true, &mut self.decoded) else { return Gate::Open(None) };
         let found =
-            self.all.iter().find(|throttle| throttle.0.pattern.matches(found.path)).map(|one| Arc::clone(&one.0));
+            self.first.iter().find(|throttle| throttle.0.pattern.matches(found.path)).map(|one| Arc::clone(&one.0));
         if self.is_moved {
             self.leave_others(asker, found.as_ref());
         }
@@ -286,6 +336,31 @@ impl Throttles {
                 let user = state.law.per_user().map(|_| user());
                 self.ask_first(&of, state, (asker, user), now_ms, counters)
             }
+        }
+    }
+
+    /// The same while requests are watched, and where there are no bounds.
+    #[cold]
+    fn ask_aside(
+        &mut self,
+        request: (&Request<'_>, &mut dyn FnMut() -> User),
+        asker: Asker,
+        now_ms: u64,
+        counters: &LoopCounters,
+    ) -> Gate {
+        let gate = if self.all.is_empty() {
+            Gate::Open(None)
+        } else {
+            self.first.clone_from(&self.all);
+            let gate = self.ask(request, asker, now_ms, counters);
+            self.first.clear();
+            gate
+        };
+        match gate {
+            _ if !self.is_watched => gate,
+            Gate::Open(place) => Gate::Aside(Aside::Watched(place)),
+            Gate::Aside(Aside::Full { seconds }) => Gate::Aside(Aside::WatchedFull { seconds }),
+            Gate::Wait | Gate::Aside(_) => gate,
         }
     }
 
@@ -306,7 +381,7 @@ impl Throttles {
         }
         if !state.law.may_wait(state.waiting.len(), state.running) {
             counters.throttle_refused.add(1);
-            return Gate::Full { seconds: state.law.again_s() };
+            return Gate::Aside(Aside::Full { seconds: state.law.again_s() });
         }
         state.waiting.push_back(Waiter { asker, user, index: self.index, since_ms: now_ms, has_passed: false });
         self.waiting += 1;
@@ -349,7 +424,7 @@ impl Throttles {
         state.waiting.remove(place);
         self.waiting -= 1;
         counters.throttle_refused.add(1);
-        Gate::Full { seconds: state.law.again_s() }
+        Gate::Aside(Aside::Full { seconds: state.law.again_s() })
     }
 
     fn open(&self, of: &Arc<Shared>, waited_ms: u64, user: Option<User>) -> Gate {
@@ -491,7 +566,7 @@ mod tests {
         };
         assert!(matches!(ask(&mut throttles, "/a/x", 3, 0), Gate::Wait));
         assert!(matches!(ask(&mut throttles, "/a/x", 4, 0), Gate::Wait));
-        assert!(matches!(ask(&mut throttles, "/a/x", 5, 0), Gate::Full { seconds: 5 }));
+        assert!(matches!(ask(&mut throttles, "/a/x", 5, 0), Gate::Aside(Aside::Full { seconds: 5 })));
         assert!(matches!(ask(&mut throttles, "/a/x", 3, 4000), Gate::Wait), "asked again it has its place");
         assert_eq!(Throttles::fill(std::slice::from_ref(&throttle)), (2, 2));
         assert_eq!((throttles.turns(4000), throttles.turns(5000)), (vec![], vec![of(3), of(4)]), "none, or too long");
@@ -500,7 +575,10 @@ mod tests {
         assert!(matches!(ask(&mut throttles, "/a/x", 4, 4000), Gate::Wait), "another one came before");
         let Gate::Open(Some(third)) = ask(&mut throttles, "/a/x", 3, 4000) else { panic!("its turn") };
         assert_eq!((second.waited_ms(), third.waited_ms()), (0, 4000));
-        assert!(matches!(ask(&mut throttles, "/a/x", 4, 5000), Gate::Full { .. }), "it has waited long enough");
+        assert!(
+            matches!(ask(&mut throttles, "/a/x", 4, 5000), Gate::Aside(Aside::Full { .. })),
+            "it has waited long enough"
+        );
         assert!(matches!(ask(&mut throttles, "/a/x", 6, 5000), Gate::Wait));
         assert_eq!((throttles.forget(6, None), throttles.forget(6, None)), (1, 0));
         assert!(!throttles.has_waiting());
@@ -536,7 +614,7 @@ mod tests {
         // More run, fewer wait: those that wait stay, in their order.
         assert_eq!(reload(&mut all, &mut loops, vec![one("/a/*", 3, 1, 5000), one("/b/*", 1, 3, 5000)]), (2, 5));
         assert_eq!([loops[0].turns(0), loops[1].turns(0)], [vec![of(3)], vec![of(4)]]);
-        assert!(matches!(asked(&mut loops, 0, "/a/x", 8), Gate::Full { .. }));
+        assert!(matches!(asked(&mut loops, 0, "/a/x", 8), Gate::Aside(Aside::Full { .. })));
         let Gate::Open(Some(_third)) = asked(&mut loops, 0, "/a/x", 3) else { panic!("its turn") };
         let Gate::Open(Some(_fourth)) = asked(&mut loops, 1, "/a/x", 4) else { panic!("its turn") };
         // A bound that was removed keeps no request, and a new bound before another gets the requests that match it.

@@ -31,6 +31,8 @@ mod set_by_routes;
 pub(crate) mod settings;
 pub(crate) mod sources;
 mod tables;
+mod watched;
 
+pub(crate) use host_names::name_of as host_name;
 pub(crate) use hosts::Hosts;
 pub(crate) use router::Router;

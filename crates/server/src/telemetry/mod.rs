@@ -1,7 +1,8 @@
-//! What the server tells of itself: access log, admin page, business transactions (ARM).
+//! What the server tells of itself: access log, admin page, business transactions (ARM), watched requests.
 
 pub(crate) mod access_log;
 pub(crate) mod admin;
 pub(crate) mod arm_requests;
 pub(crate) mod arm_rules;
 pub(crate) mod notices;
+pub(crate) mod watching;

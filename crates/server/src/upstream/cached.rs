@@ -158,6 +158,18 @@ impl Handler for CachedRelay {
             };
         }
     }
+
+    fn progress(&self) -> Option<String> {
+        match &self.stage {
+            Stage::Passing { inner, .. } => inner.progress(),
+            Stage::Fetching(fetching) => fetching.progress(),
+            Stage::Waiting { .. } => Some("another request is asking the upstream for the same".to_owned()),
+            Stage::Answering { .. } => Some("the cache answers".to_owned()),
+            Stage::NotStored => Some("nothing is stored, and the client wants nothing else".to_owned()),
+            Stage::TooLarge => Some("with what the cache adds the head is too large".to_owned()),
+            Stage::Over => None,
+        }
+    }
 }
 
 impl CachedRelay {

@@ -91,6 +91,11 @@ pub(super) enum Went {
 }
 
 impl Fetching {
+    /// How far the upstream's handler is, in words.
+    pub(super) fn progress(&self) -> Option<String> {
+        self.inner.progress()
+    }
+
     /// Begins with a request that has just come, and that goes to the upstream as it is if the fetch lets it.
     pub(super) fn begin(
         (begin, links): (&Rc<dyn Begin>, &Rc<Links>),

@@ -24,12 +24,14 @@ use crate::exchange::application::{Aborted, Caller, Handler, RequestHead, Wake};
 use crate::exchange::reply::Reply;
 use crate::exchange::request_body::{HELD_BYTES_MAX, RequestBody};
 use crate::exchange::wakes::Address;
+use crate::telemetry::watching;
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::time::Duration;
 
 mod stream;
+mod told;
 
 /// Bytes of a body that are framed at once, and held beside those that the client may send.
 const FRAMED_BYTES_MAX: usize = 16 << 10;
@@ -757,6 +759,10 @@ impl Relay {
             self.tell(trouble);
         }
         let attempt = self.attempt.take();
+        watching::step(|| match &attempt {
+            Some(attempt) => format!("attempt {} with {}: {trouble}", self.tries, self.place_of(attempt.server())),
+            None => trouble.to_string(),
+        });
         if let Some(mut attempt) = attempt {
             self.tried |= 1 << attempt.server();
             if trouble.is_of_server() {
@@ -926,6 +932,7 @@ fn tell_log(log: &[u8], upstream: &Upstream, id: Option<u64>) {
     let text = String::from_utf8_lossy(&log[..log.len().min(LOG_BYTES_MAX)]);
     for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
         let line: String = line.chars().filter(|letter| !letter.is_control()).collect();
+        watching::output(&line);
         upstream.links.context.notices.tell(format!("upstream {} says{of}: {line}", upstream.common.rules.name));
     }
 }
@@ -947,6 +954,10 @@ impl Handler for Relay {
                 Err(trouble) => self.fail(&trouble, reply)?,
             }
         }
+    }
+
+    fn progress(&self) -> Option<String> {
+        Some(self.stage_told())
     }
 }
 

@@ -7,6 +7,7 @@ use crate::files::head::Persistence;
 use crate::http::limits::Timeouts;
 use crate::io::epoll::Readiness;
 use crate::loop_state::LoopState;
+use crate::telemetry::watching::Network;
 use std::io;
 use std::time::Duration;
 
@@ -64,6 +65,10 @@ impl Connection {
         if let Some(log) = &mut state.log {
             log.begin(&mut exchange.record.log, None, self.peer.ip(), status, &state.clock);
         }
+        let (client, port, session) = (self.peer.ip(), Some(self.peer.port()), self.number);
+        let (protocol, tls) = ("HTTP/1.1", self.transport.is_secure());
+        let network = Network { client, port, session, protocol, tls, ..Network::default() };
+        state.watching.see_unfit(network, exchange);
     }
 
     /// Ends our side, then reads until the client ends its own.

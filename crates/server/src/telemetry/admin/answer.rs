@@ -9,6 +9,7 @@ use crate::telemetry::admin::metrics;
 use crate::telemetry::admin::reloads::Asked;
 use crate::telemetry::admin::response_cache::Purge;
 use crate::telemetry::admin::status::View;
+use crate::telemetry::watching::Subscription;
 use std::net::IpAddr;
 
 /// The page: it holds no figures, but asks for them.
@@ -18,17 +19,31 @@ const PAGE: &str = include_str!("page.html");
 const PAGE_FIELDS: &str = "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; \
     script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n";
 
+/// What a client gets.
+pub(super) enum Answer {
+    /// These bytes.
+    Whole(Vec<u8>),
+    /// Requests, as they are answered.
+    Watch(Subscription),
+}
+
+impl From<Vec<u8>> for Answer {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Whole(bytes)
+    }
+}
+
 /// The answer to what has come in so far; none if more has to come.
-pub(super) fn answer(input: &[u8], token: Option<&AdminToken>, view: &View, history: &History) -> Option<Vec<u8>> {
+pub(super) fn answer(input: &[u8], token: Option<&AdminToken>, view: &View, history: &History) -> Option<Answer> {
     let request = match parse::parse(input, &Limits::default()) {
         Head::Partial => return None,
-        Head::Rejected(status) => return Some(plain(status, "this is no request\n", false)),
+        Head::Rejected(status) => return Some(plain(status, "this is no request\n", false).into()),
         Head::Complete(request, _) => request,
     };
     let head_only = request.method == Method::Head;
     let path = request.target.split('?').next().unwrap_or_default();
     let is_page = path == "/";
-    Some(match path {
+    let whole = match path {
         _ if token.is_none() && !is_local_name(request.host) => {
             plain(421, "without a token only names without a dot are answered, and addresses\n", head_only)
         }
@@ -46,12 +61,21 @@ pub(super) fn answer(input: &[u8], token: Option<&AdminToken>, view: &View, hist
         }
         "/status.json" => reply(200, "application/json", "", &view.status().json(), head_only),
         "/route" => explain(request.target, view, head_only),
+        "/watch" if !head_only => {
+            match Subscription::read(request.target.split_once('?').map_or("", |(_, query)| query)) {
+                Ok(asked) => return Some(Answer::Watch(asked)),
+                Err(error) => plain(400, &format!("{error}\n"), head_only),
+            }
+        }
         "/history.json" => reply(200, "application/json", "", &history.json(), head_only),
         _ => match view.teller.as_ref().and_then(|teller| teller.json(path)) {
             Some(json) => reply(200, "application/json", "", &json, head_only),
-            None => plain(404, "there are /, /metrics, /status.json, /history.json and /route?url=URL\n", head_only),
+            None => {
+                plain(404, "there are /, /metrics, /status.json, /history.json, /watch and /route?url=URL\n", head_only)
+            }
         },
-    })
+    };
+    Some(whole.into())
 }
 
 /// How a request would be routed: `/route?url=URL`, with `method` and `from` if wanted.

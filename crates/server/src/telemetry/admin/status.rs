@@ -15,6 +15,7 @@ use crate::counters::upstream_counts::UpstreamReading;
 use crate::counters::{Counters, Counts};
 use crate::io::open::Open;
 use crate::policy::link_prior::Priors;
+use crate::telemetry::watching::Hub;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,6 +55,8 @@ pub(crate) struct View {
     pub(crate) php: PhpWatch,
     /// What is known of our own scripts of other kinds.
     pub(crate) scripts: PhpWatch,
+    /// Requests that are watched.
+    pub(crate) watching: Arc<Hub>,
 }
 
 /// The server as it is now. Names end with their unit; what is called a count grows only.

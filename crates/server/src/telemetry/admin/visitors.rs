@@ -6,6 +6,8 @@ use super::status::View;
 use crate::error::BindError;
 use crate::io::epoll::{Waker, check};
 use crate::io::listen::{Local, LocalAddr, SocketSource};
+use crate::telemetry::admin::answer::{Answer, answer};
+use crate::telemetry::watching::{Subscription, Watchers};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -62,6 +64,8 @@ struct Visitor {
     output: Vec<u8>,
     sent: usize,
     until: Instant,
+    /// It is one that watches from now on.
+    watches: Option<Subscription>,
 }
 
 impl AdminServer {
@@ -109,6 +113,7 @@ impl AdminServer {
     /// Answers until `stop` is set, of which `waker` tells.
     fn run(&self, view: &View, waker: &Waker, stop: &AtomicBool) {
         let mut visitors: Vec<Visitor> = Vec::new();
+        let mut watchers = Watchers::new(Arc::clone(&view.watching));
         let mut history = History::default();
         let mut sample_at = Instant::now();
         while !stop.load(Ordering::Relaxed) {
@@ -119,35 +124,42 @@ impl AdminServer {
                 sample_at = (sample_at + SAMPLE_EVERY).max(now);
             }
             visitors.retain(|visitor| visitor.until > now);
-            let next = visitors.iter().map(|visitor| visitor.until).fold(sample_at, Instant::min);
-            let ready = self.wait(&visitors, waker, next.saturating_duration_since(now));
+            let next =
+                visitors.iter().map(|visitor| visitor.until).chain(watchers.next()).fold(sample_at, Instant::min);
+            let ready = self.wait(&visitors, &watchers, waker, next.saturating_duration_since(now));
             let mut ready = ready.into_iter();
             let (_, is_visited) = (ready.next(), ready.next() == Some(true));
             let mut looks = ready;
             visitors.retain_mut(|visitor| {
-                looks.next() != Some(true)
-                    || visitor.go_on(|input| {
-                        crate::telemetry::admin::answer::answer(input, self.token.as_ref(), view, &history)
-                    })
+                looks.next() != Some(true) || visitor.go_on(|input| answer(input, self.token.as_ref(), view, &history))
             });
+            // Behind those of the visitors, of whom none is skipped.
+            watchers.turn(looks, Instant::now());
+            for mut visitor in visitors.extract_if(.., |visitor| visitor.watches.is_some()) {
+                if let Some(asked) = visitor.watches.take() {
+                    watchers.admit(visitor.socket, asked, Instant::now());
+                }
+            }
             if is_visited
                 && let Ok((socket, _)) = self.socket.accept()
                 && socket.set_nonblocking(true).is_ok()
             {
                 let until = Instant::now() + VISIT_MAX;
-                visitors.push(Visitor { socket, input: Vec::new(), output: Vec::new(), sent: 0, until });
+                visitors.push(Visitor { socket, input: Vec::new(), output: Vec::new(), sent: 0, until, watches: None });
             }
         }
+        watchers.end();
     }
 
-    /// Waits at most so long; what is ready: the waker, the listening socket, then each client.
-    fn wait(&self, visitors: &[Visitor], waker: &Waker, most: Duration) -> Vec<bool> {
+    /// Waits at most so long; what is ready: the waker, the listening socket, then each client, then each watcher.
+    fn wait(&self, visitors: &[Visitor], watchers: &Watchers, waker: &Waker, most: Duration) -> Vec<bool> {
         let poll = |fd, events| libc::pollfd { fd, events, revents: 0 };
         let room = if visitors.len() < VISITORS_MAX { libc::POLLIN } else { 0 };
         let mut polls = vec![poll(waker.as_raw_fd(), libc::POLLIN), poll(self.socket.as_raw_fd(), room)];
         polls.extend(visitors.iter().map(|visitor| {
             poll(visitor.socket.as_raw_fd(), if visitor.is_answering() { libc::POLLOUT } else { libc::POLLIN })
         }));
+        polls.extend(watchers.polls());
         // Rounded up, so that nothing is waited for in a circle.
         let timeout_ms = i32::try_from(most.as_millis() + 1).unwrap_or(i32::MAX);
         // SAFETY: the kernel writes into the list, which lives over the call and has the length that is passed.
@@ -165,7 +177,7 @@ impl Visitor {
     }
 
     /// Does what can be done now; whether there is more to come.
-    fn go_on(&mut self, answer: impl FnOnce(&[u8]) -> Option<Vec<u8>>) -> bool {
+    fn go_on(&mut self, answer: impl FnOnce(&[u8]) -> Option<Answer>) -> bool {
         if !self.is_answering() {
             let mut piece = [0; 4096];
             match self.socket.read(&mut piece) {
@@ -179,7 +191,11 @@ impl Visitor {
                 return false;
             }
             match answer(&self.input) {
-                Some(output) => self.output = output,
+                Some(Answer::Whole(output)) => self.output = output,
+                Some(Answer::Watch(asked)) => {
+                    self.watches = Some(asked);
+                    return true;
+                }
                 None => return true,
             }
         }

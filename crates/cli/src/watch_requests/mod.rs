@@ -1,0 +1,187 @@
+//! The `weir watch` command: requests of a running `weir serve`, as they are answered.
+
+mod connection;
+mod found;
+mod text;
+
+use anyhow::{Context, bail};
+use connection::{Lines, Next};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use weir_server::{WatchCategories, WatchFilter};
+use weir_terminal::output;
+use weir_terminal::stop::Stop;
+use weir_terminal::units::counted;
+
+/// Bytes of a file of a token.
+const TOKEN_BYTES_MAX: u64 = 1 << 20;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir watch
+      every request of the only server of this host that has --admin unix:PATH
+  weir watch --admin unix:admin.sock status=5xx
+      those that fail
+  weir watch --admin unix:admin.sock 'path=/api/**' 'duration>100ms'
+      slow ones below a path; quotes keep the shell from reading the signs
+  weir watch --admin 127.0.0.1:9100 --token token client=10.0.0.0/8
+      over TCP, of the clients of a network
+  weir watch --show all -n 1 host=example.org
+      one request with all that is known of it
+  weir watch --json upstream=app | jq .upstream.steps
+      for a program
+
+A filter has words KEY=VALUE and KEY!=VALUE, and duration>TIME or duration<TIME.
+Keys: client (address or network), host, path (* within a segment, ** anything),
+method, status (404, 5xx, 400-499), upstream, rule (route:3, /api/, policy) and
+session (a connection). Words of one key are alternatives, those of different
+keys hold together. A request is shown when it is over. Credentials, cookies,
+queries, values of unknown fields and bodies are never shown.
+
+Exit status: 0 if it was ended by Ctrl-C or after -n requests, 1 if there is no
+server or it went away, 2 if the filter or an option cannot be used.";
+
+/// Show requests of a running server as they are answered
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Which requests; without words all of them
+    #[arg(value_name = "FILTER")]
+    filter: Vec<String>,
+
+    /// The server's --admin address, unix:PATH or ADDRESS:PORT; without it, that of the only server of this host
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<String>,
+
+    /// File with the token that the address requires: over TCP always
+    #[arg(long, value_name = "FILE", requires = "admin")]
+    token: Option<PathBuf>,
+
+    /// What is shown, a list: network, head, routes, cache, file, script, upstream, rules, arm, response, timing, or all
+    #[arg(long, value_name = "LIST", default_value = "network,routes,file,script,upstream,response,timing")]
+    show: WatchCategories,
+
+    /// Bytes a second that the server writes at most; what has no room is left out and counted
+    #[arg(long, value_name = "BYTES", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1024..=1_048_576))]
+    budget: u32,
+
+    /// End after this many requests
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    requests: Option<u64>,
+
+    /// Print JSON, a line for each request (docs/reference/watch-stream.md)
+    #[arg(long)]
+    json: bool,
+}
+
+/// How much was shown and how much was not.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    shown: u64,
+    left_out: u64,
+    dropped: u64,
+}
+
+impl Seen {
+    /// Takes note of a line that counts.
+    fn count(&mut self, line: &Value) {
+        let number = |key: &str| line.get(key).and_then(Value::as_u64);
+        (self.left_out, self.dropped) =
+            (number("left_out").unwrap_or(self.left_out), number("dropped").unwrap_or(self.dropped));
+    }
+
+    fn in_words(self) -> String {
+        format!(
+            "{} shown, {} left out as the budget had no room (--budget), {} not looked at as too many came",
+            counted(self.shown, "request"),
+            self.left_out,
+            self.dropped
+        )
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let filter: WatchFilter = match args.filter.join(" ").parse() {
+        Ok(filter) => filter,
+        Err(error) => {
+            eprintln!("weir watch: {error}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let stop = Stop::on_signals()?;
+    let admin = match &args.admin {
+        Some(admin) => admin.clone(),
+        None => found::only_server()?,
+    };
+    let token = args.token.as_deref().map(token).transpose()?;
+    let requests = args.requests.map_or_else(String::new, |requests| format!("&requests={requests}"));
+    let target = format!(
+        "/watch?filter={}&show={}&budget={}{requests}",
+        connection::encoded(&filter.to_string()),
+        args.show,
+        args.budget
+    );
+    let mut lines = Lines::open(&admin, &target, token.as_deref(), &stop)?;
+    watch(args, &mut lines, &stop).with_context(|| admin.clone())
+}
+
+fn token(path: &std::path::Path) -> anyhow::Result<String> {
+    let text = weir_terminal::text_file::read(path, TOKEN_BYTES_MAX).with_context(|| path.display().to_string())?;
+    Ok(text.trim().to_owned())
+}
+
+/// Shows what comes until it ends.
+fn watch(args: &Args, lines: &mut Lines, stop: &Stop) -> anyhow::Result<ExitCode> {
+    let has_colours = output::colours();
+    let mut seen = Seen::default();
+    loop {
+        let line = match lines.next(stop)? {
+            Next::Line(line) => line,
+            Next::Stopped => {
+                eprintln!("weir watch: {}", seen.in_words());
+                return Ok(ExitCode::SUCCESS);
+            }
+            Next::Gone => {
+                eprintln!("weir watch: {}", seen.in_words());
+                bail!("the server went away");
+            }
+        };
+        let value: Value = serde_json::from_str(&line).context("the server sent what is no line of a watch")?;
+        let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
+        let text = match kind {
+            "request" => {
+                seen.shown += 1;
+                text::request(&value, has_colours)
+            }
+            "left" => {
+                seen.count(&value);
+                text::left(seen.left_out, seen.dropped, has_colours)
+            }
+            "begin" => {
+                let version = value.get("version").and_then(Value::as_u64);
+                if version != Some(1) {
+                    bail!("its stream is of another version; use the weir that the server is of");
+                }
+                String::new()
+            }
+            "end" => {
+                seen.count(&value);
+                String::new()
+            }
+            // A later server may tell more.
+            _ => String::new(),
+        };
+        let shown = if args.json { line + "\n" } else { text };
+        if !shown.is_empty() && !output::print_while_read(&shown)? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if kind == "end" {
+            eprintln!("weir watch: {}", seen.in_words());
+            return match value.get("why").and_then(Value::as_str) {
+                Some("requests") => Ok(ExitCode::SUCCESS),
+                _ => bail!("the server ends"),
+            };
+        }
+    }
+}

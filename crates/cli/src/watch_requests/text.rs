@@ -1,0 +1,254 @@
+//! A watched request as people read it.
+
+use chrono::DateTime;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// Columns of the names of categories.
+const NAME_COLUMNS: usize = 9;
+
+/// A text without what a terminal would obey. The server has written such bytes otherwise before; but what answers may be
+/// another one.
+pub(super) fn plain(text: &str) -> String {
+    let is_unseen = |letter: char| {
+        letter.is_control()
+            || matches!(letter, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    };
+    text.chars().map(|letter| if is_unseen(letter) { '?' } else { letter }).collect()
+}
+
+fn paint(has_colours: bool, code: &str, text: &str) -> String {
+    if has_colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+/// A request: a line, and below it those of its categories.
+pub(super) fn request(line: &Value, has_colours: bool) -> String {
+    let number = |key: &str| line.get(key).and_then(Value::as_u64).unwrap_or(0);
+    let status = number("status");
+    let colour = match status {
+        0 | 500.. => "31",
+        400.. => "33",
+        300.. => "36",
+        _ => "32",
+    };
+    let status = match status {
+        0 => "no status".to_owned(),
+        status => status.to_string(),
+    };
+    let (method, target) = (string(line, "/method"), string(line, "/target"));
+    let asked = if method.is_empty() { "no request that can be read".to_owned() } else { format!("{method} {target}") };
+    let mut out = format!(
+        "{}  session {}  {}  {}  {}\n",
+        time(number("at_unix_us")),
+        number("session"),
+        paint(has_colours, "1", &asked),
+        paint(has_colours, colour, &status),
+        took(number("whole_us")),
+    );
+    for (name, lines) in categories(line) {
+        for (at, text) in lines.iter().enumerate() {
+            let name = if at == 0 { name } else { "" };
+            let name = paint(has_colours, "2", &format!("{name:<NAME_COLUMNS$}"));
+            // Writing to memory does not fail.
+            let _ = writeln!(out, "  {name} {}", plain(text));
+        }
+    }
+    out
+}
+
+/// What was left out, since the last line that tells it.
+pub(super) fn left(left_out: u64, dropped: u64, has_colours: bool) -> String {
+    let text = format!("-- {left_out} left out as the budget had no room, {dropped} not looked at as too many came");
+    paint(has_colours, "2", &text) + "\n"
+}
+
+fn categories(line: &Value) -> Vec<(&'static str, Vec<String>)> {
+    let tellers: [(&'static str, fn(&Value) -> Vec<String>); 11] = [
+        ("network", network),
+        ("head", head),
+        ("routes", routes),
+        ("cache", cache),
+        ("file", file),
+        ("script", script),
+        ("upstream", upstream),
+        ("rules", rules),
+        ("arm", arm),
+        ("response", response),
+        ("timing", timing),
+    ];
+    let told = tellers.into_iter().filter_map(|(name, tell)| Some((name, tell(line.get(name)?))));
+    told.filter(|(_, lines)| !lines.is_empty()).collect()
+}
+
+fn network(of: &Value) -> Vec<String> {
+    let port = count(of, "/port");
+    let client = string(of, "/client");
+    let client = match port {
+        Some(port) if client.contains(':') => format!("[{client}]:{port}"),
+        Some(port) => format!("{client}:{port}"),
+        None => format!("{client}, as a proxy tells"),
+    };
+    let tls = if of.get("tls").and_then(Value::as_bool) == Some(true) { "TLS" } else { "in the clear" };
+    let stream = count(of, "/stream").map_or_else(String::new, |stream| format!(", stream {stream}"));
+    vec![format!("{client}, {}, {tls}{stream}, loop {}", string(of, "/protocol"), count(of, "/loop").unwrap_or(0))]
+}
+
+fn head(of: &Value) -> Vec<String> {
+    let mut lines = vec![format!("{} {}", string(of, "/method"), string(of, "/target"))];
+    lines.extend(fields(of));
+    lines
+}
+
+fn routes(of: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(optional(of, "/host").map(|host| format!("host {host}")));
+    lines.extend(strings(of, "/routes"));
+    lines.extend(optional(of, "/mapped").map(|mapped| format!("the tables are asked for {mapped}")));
+    lines.extend(strings(of, "/tables"));
+    lines.extend(strings(of, "/limits"));
+    lines.push(string(of, "/answer"));
+    lines
+}
+
+fn cache(of: &Value) -> Vec<String> {
+    let told = ["hits", "misses", "fills", "stale", "evictions"];
+    let told: Vec<String> = told
+        .into_iter()
+        .filter_map(|name| Some(format!("{} {name}", count(of, &format!("/{name}")).filter(|count| *count > 0)?)))
+        .collect();
+    vec![if told.is_empty() { "not asked".to_owned() } else { told.join(", ") }]
+}
+
+fn file(of: &Value) -> Vec<String> {
+    let from = if of.get("in_memory").and_then(Value::as_bool) == Some(true) { "from memory" } else { "from the file" };
+    let bytes = count(of, "/bytes").unwrap_or(0);
+    vec![format!("{}, {bytes} bytes, {}, {from}", string(of, "/path"), string(of, "/content_type"))]
+}
+
+fn script(of: &Value) -> Vec<String> {
+    let info = optional(of, "/path_info").filter(|info| !info.is_empty());
+    let info = info.map_or_else(String::new, |info| format!(", path info {info}"));
+    let file = optional(of, "/file").map_or_else(String::new, |file| format!(", file {file}"));
+    let mut lines = vec![format!("{}{info}{file}", string(of, "/name"))];
+    lines.extend(strings(of, "/output").into_iter().map(|line| format!("says: {line}")));
+    lines
+}
+
+fn upstream(of: &Value) -> Vec<String> {
+    let mut lines = vec![string(of, "/name")];
+    let steps = of.get("steps").and_then(Value::as_array).cloned().unwrap_or_default();
+    lines.extend(
+        steps.iter().map(|step| format!("{:>10}  {}", took(count(step, "/at_us").unwrap_or(0)), string(step, "/what"))),
+    );
+    lines
+}
+
+fn rules(of: &Value) -> Vec<String> {
+    let is = |key: &str| of.get(key).and_then(Value::as_bool) == Some(true);
+    let mut lines = Vec::new();
+    if is("asked") {
+        let by = if is("by_lease") { "its lease answered" } else { "it was asked" };
+        let chosen = if is("chosen") { ", and it chose a variant" } else { "" };
+        let stale = if is("stale") { ", and allowed what was not looked at" } else { "" };
+        lines.push(format!("policy: {by}{chosen}{stale}"));
+    }
+    let waited = count(of, "/waited_ms").filter(|waited| *waited > 0);
+    lines.extend(waited.map(|waited| format!("it waited {waited} ms for a place within a bound")));
+    let names = strings(of, "/names");
+    if !names.is_empty() {
+        lines.push(names.join(" "));
+    }
+    lines
+}
+
+fn arm(of: &Value) -> Vec<String> {
+    let is_told = of.get("told").and_then(Value::as_bool) == Some(true);
+    vec![if is_told { "told as a business transaction" } else { "not told" }.to_owned()]
+}
+
+fn response(of: &Value) -> Vec<String> {
+    let whole = if of.get("is_complete").and_then(Value::as_bool) == Some(true) { "" } else { ", cut off" };
+    let (body, sent) = (count(of, "/body_bytes").unwrap_or(0), count(of, "/sent_bytes").unwrap_or(0));
+    let mut lines = vec![format!("{body} bytes of body, {sent} with its head{whole}")];
+    lines.extend(fields(of));
+    lines
+}
+
+fn timing(of: &Value) -> Vec<String> {
+    let part = |key: &str, words: &str| count(of, key).map(|us| format!("{words} {}", took(us)));
+    let parts = [part("/answer_us", "decision"), part("/head_us", "wait for the head"), part("/send_us", "response")];
+    vec![parts.into_iter().flatten().collect::<Vec<_>>().join(", ")]
+}
+
+fn fields(of: &Value) -> Vec<String> {
+    let list = of.get("fields").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut lines: Vec<String> =
+        list.iter().map(|field| format!("{}: {}", string(field, "/0"), string(field, "/1"))).collect();
+    lines.extend(count(of, "/fields_left").map(|left| format!("and {left} more fields")));
+    lines
+}
+
+fn optional(of: &Value, at: &str) -> Option<String> {
+    of.pointer(at).and_then(Value::as_str).map(plain)
+}
+
+fn string(of: &Value, at: &str) -> String {
+    optional(of, at).unwrap_or_default()
+}
+
+fn strings(of: &Value, at: &str) -> Vec<String> {
+    let list = of.pointer(at).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).map(plain).collect()
+}
+
+fn count(of: &Value, at: &str) -> Option<u64> {
+    of.pointer(at).and_then(Value::as_u64)
+}
+
+/// The time of day, in UTC.
+fn time(unix_us: u64) -> String {
+    let at = i64::try_from(unix_us).ok().and_then(DateTime::from_timestamp_micros);
+    at.map_or_else(String::new, |at| at.format("%H:%M:%S%.3f").to_string())
+}
+
+fn took(us: u64) -> String {
+    match us {
+        0..1000 => format!("{us} us"),
+        1000..1_000_000 => format!("{}.{:02} ms", us / 1000, us % 1000 / 10),
+        _ => format!("{}.{:02} s", us / 1_000_000, us % 1_000_000 / 10_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_request_is_a_line_and_those_of_its_categories() {
+        let line = r#"{"type":"request","number":1,"at_unix_us":1764500000123456,"session":7,"method":"GET","target":"/a?(hidden)",
+            "status":502,"whole_us":12345,"upstream":{"name":"app","steps":[{"at_us":12,"what":"it has a place"}]},
+            "timing":{"answer_us":10,"head_us":12000,"send_us":335,"whole_us":12345}}"#;
+        let shown = request(&serde_json::from_str(line).expect("JSON"), false);
+        assert_eq!(
+            shown,
+            "10:53:20.123  session 7  GET /a?(hidden)  502  12.34 ms\n  upstream  app\n                 12 us  it has a place\n  \
+             timing    decision 10 us, wait for the head 12.00 ms, response 335 us\n"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_a_terminal_obeys_is_shown(text: String) {
+            let line = serde_json::json!({
+                "method": text, "target": text, "head": {"method": text, "target": text, "fields": [[text, text]]},
+                "routes": {"host": text, "routes": [text], "tables": [text], "answer": text},
+                "script": {"name": text, "path_info": text, "file": text, "output": [text]},
+                "upstream": {"name": text, "steps": [{"at_us": 1, "what": text}]}, "network": {"client": text, "protocol": text},
+            });
+            let shown = request(&line, false);
+            prop_assert!(shown.lines().all(|line| plain(line) == line), "{:?}", shown);
+        }
+    }
+}

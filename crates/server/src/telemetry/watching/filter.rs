@@ -1,0 +1,311 @@
+//! Which requests a watcher wants: words such as `client=10.0.0.0/8 status=5xx duration>100ms`.
+//!
+//! Conditions on the same key are alternatives, those on different keys hold together, and one with `!=` excludes.
+
+use super::seen::Seen;
+use crate::http::access::Network;
+use crate::http::pattern::Pattern;
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// Bytes of a filter.
+const FILTER_BYTES_MAX: usize = 2048;
+/// Its conditions.
+const CONDITIONS_MAX: usize = 32;
+
+const KEYS: &str = "client, host, path, method, status, duration, upstream, rule and session";
+
+/// Which requests are wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WatchFilter {
+    conditions: Vec<Condition>,
+}
+
+/// Why a filter cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum WatchFilterError {
+    /// It is too long.
+    #[error("the filter is too long; give at most 2048 bytes and 32 conditions")]
+    TooLong,
+    /// A word is no condition.
+    #[error("`{0}` is no condition; write KEY=VALUE or KEY!=VALUE, duration>TIME or duration<TIME, of the keys {KEYS}")]
+    NoCondition(String),
+    /// There is no such key.
+    #[error("`{0}` is no key of a filter; there are {KEYS}")]
+    Key(String),
+    /// A key is compared otherwise than it can be.
+    #[error("`{0}` is compared by = or != only; duration by > or <")]
+    Comparison(&'static str),
+    /// What stands behind the key is no value of it.
+    #[error("`{value}` is no {key}; write {example}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// What was given.
+        value: String,
+        /// What could be given.
+        example: &'static str,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Condition {
+    test: Test,
+    excludes: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Test {
+    Client(Network),
+    Host(String),
+    Path(String, Pattern),
+    Method(String),
+    /// The lowest and the highest.
+    Status(u16, u16),
+    LongerThan(u64),
+    ShorterThan(u64),
+    Upstream(String),
+    Rule(String),
+    Session(u64),
+}
+
+/// What is known of a request when it begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Early<'r> {
+    pub(super) client: IpAddr,
+    pub(super) host: &'r [u8],
+    /// Decoded, or as it came where it cannot be read.
+    pub(super) path: &'r [u8],
+    pub(super) method: &'r str,
+    pub(super) session: u64,
+}
+
+impl Test {
+    /// A number for its key.
+    fn key(&self) -> u8 {
+        match self {
+            Self::Client(_) => 0,
+            Self::Host(_) => 1,
+            Self::Path(..) => 2,
+            Self::Method(_) => 3,
+            Self::Status(..) => 4,
+            Self::LongerThan(_) => 5,
+            Self::ShorterThan(_) => 6,
+            Self::Upstream(_) => 7,
+            Self::Rule(_) => 8,
+            Self::Session(_) => 9,
+        }
+    }
+
+    /// Whether it holds; none if that is known at the end only.
+    fn early(&self, of: &Early<'_>) -> Option<bool> {
+        match self {
+            Self::Client(network) => Some(network.holds(of.client.to_canonical())),
+            Self::Host(host) => Some(host.as_bytes().eq_ignore_ascii_case(of.host)),
+            Self::Path(_, pattern) => Some(pattern.matches(of.path)),
+            Self::Method(method) => Some(method == of.method),
+            Self::Session(session) => Some(*session == of.session),
+            Self::Status(..) | Self::LongerThan(_) | Self::ShorterThan(_) | Self::Upstream(_) | Self::Rule(_) => None,
+        }
+    }
+
+    fn late(&self, seen: &Seen) -> Option<bool> {
+        match self {
+            Self::Status(low, high) => Some((*low..=*high).contains(&seen.response.status)),
+            Self::LongerThan(us) => Some(seen.timing.whole_us > *us),
+            Self::ShorterThan(us) => Some(seen.timing.whole_us < *us),
+            Self::Upstream(name) => Some(seen.upstream.as_deref() == Some(name)),
+            Self::Rule(name) => Some(seen.rules.names.iter().any(|known| known == name)),
+            _ => self.early(&seen.early()),
+        }
+    }
+}
+
+impl PartialEq for Test {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key() && self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for Test {}
+
+impl WatchFilter {
+    /// Whether it may be for a request that has just come.
+    pub(super) fn may_be_for(&self, request: &Early<'_>) -> bool {
+        // What is not known yet excludes nothing.
+        self.holds(|test, excludes| test.early(request).unwrap_or(!excludes))
+    }
+
+    /// Whether it is for a request that is over.
+    pub(super) fn is_for(&self, seen: &Seen) -> bool {
+        self.holds(|test, _| test.late(seen) == Some(true))
+    }
+
+    /// Whether the path of a request has to be read for it.
+    pub(super) fn asks_path(&self) -> bool {
+        self.conditions.iter().any(|condition| matches!(condition.test, Test::Path(..)))
+    }
+
+    fn holds(&self, test: impl Fn(&Test, bool) -> bool) -> bool {
+        let mut rest = self.conditions.as_slice();
+        // Those of one key stand together.
+        while let [first, ..] = rest {
+            let key = first.test.key();
+            let count = rest.iter().take_while(|condition| condition.test.key() == key).count();
+            let (group, others) = rest.split_at(count);
+            rest = others;
+            let is_excluded = group.iter().any(|one| one.excludes && test(&one.test, true));
+            let is_chosen = group.iter().any(|one| !one.excludes && test(&one.test, false));
+            if is_excluded || (!is_chosen && group.iter().any(|one| !one.excludes)) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl FromStr for WatchFilter {
+    type Err = WatchFilterError;
+
+    fn from_str(text: &str) -> Result<Self, WatchFilterError> {
+        if text.len() > FILTER_BYTES_MAX {
+            return Err(WatchFilterError::TooLong);
+        }
+        let mut conditions = text.split_whitespace().map(condition).collect::<Result<Vec<_>, _>>()?;
+        if conditions.len() > CONDITIONS_MAX {
+            return Err(WatchFilterError::TooLong);
+        }
+        conditions.sort_by_key(|condition| condition.test.key());
+        Ok(Self { conditions })
+    }
+}
+
+fn condition(word: &str) -> Result<Condition, WatchFilterError> {
+    let at = word.find(['=', '!', '<', '>']).ok_or_else(|| WatchFilterError::NoCondition(short(word)))?;
+    let (key, rest) = word.split_at(at);
+    let (comparison, value) = match rest.strip_prefix("!=") {
+        Some(value) => ("!=", value),
+        None => rest.split_at(1),
+    };
+    if comparison == "!" {
+        return Err(WatchFilterError::NoCondition(short(word)));
+    }
+    let test = match (key, comparison) {
+        ("duration", ">" | "<") => duration(comparison, value)?,
+        ("duration", _) => return Err(WatchFilterError::Comparison("duration")),
+        (_, "=" | "!=") => named(key, value)?,
+        _ => {
+            let known = named(key, value).map(|_| WatchFilterError::Comparison("this key"));
+            return Err(known.unwrap_or_else(|error| error));
+        }
+    };
+    Ok(Condition { test, excludes: comparison == "!=" })
+}
+
+fn named(key: &str, value: &str) -> Result<Test, WatchFilterError> {
+    let wrong = |key, example| WatchFilterError::Value { key, value: short(value), example };
+    let text = |key, example| if value.is_empty() { Err(wrong(key, example)) } else { Ok(value.to_owned()) };
+    Ok(match key {
+        "client" => Test::Client(value.parse().map_err(|()| wrong("client", "client=10.0.0.0/8 or client=::1"))?),
+        "host" => Test::Host(text("host", "host=www.example.org")?.to_ascii_lowercase()),
+        "path" => {
+            let glob = Some(value).filter(|value| value.starts_with(['/', '*'])).and_then(Pattern::glob);
+            Test::Path(value.to_owned(), glob.ok_or_else(|| wrong("path", "path=/api/** (* is within a segment)"))?)
+        }
+        "method" => {
+            let is_token = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+            Test::Method(if is_token { value.to_owned() } else { return Err(wrong("method", "method=POST")) })
+        }
+        "status" => {
+            let (low, high) =
+                statuses(value).ok_or_else(|| wrong("status", "status=404, status=5xx or status=400-499"))?;
+            Test::Status(low, high)
+        }
+        "upstream" => Test::Upstream(text("upstream", "upstream=NAME, as the configuration has it")?),
+        "rule" => Test::Rule(text("rule", "rule=route:3, rule=/api/ or rule=policy")?),
+        "session" => Test::Session(value.parse().map_err(|_| wrong("session", "session=12, a connection's number"))?),
+        _ => return Err(WatchFilterError::Key(short(key))),
+    })
+}
+
+/// `404`, `5xx` or `400-499`.
+fn statuses(value: &str) -> Option<(u16, u16)> {
+    let status = |text: &str| {
+        let is_status = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<u16>().ok().filter(|status| is_status && (100..=999).contains(status))
+    };
+    if let Some(class) = value.strip_suffix("xx") {
+        let class = class.parse::<u16>().ok().filter(|class| value.len() == 3 && (1..=9).contains(class))?;
+        return Some((class * 100, class * 100 + 99));
+    }
+    match value.split_once('-') {
+        Some((low, high)) => Some((status(low)?, status(high)?)).filter(|(low, high)| low <= high),
+        None => status(value).map(|status| (status, status)),
+    }
+}
+
+/// In microseconds.
+fn duration(comparison: &str, value: &str) -> Result<Test, WatchFilterError> {
+    let digits = value.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = value.split_at(digits);
+    let factor = match unit {
+        "us" => Some(1),
+        "ms" => Some(1000),
+        "s" => Some(1_000_000),
+        _ => None,
+    };
+    let us = number.parse::<u64>().ok().zip(factor).and_then(|(number, factor)| number.checked_mul(factor));
+    let example = "duration>100ms (units: us, ms, s)";
+    let us = us.ok_or_else(|| WatchFilterError::Value { key: "duration", value: short(value), example })?;
+    Ok(if comparison == ">" { Test::LongerThan(us) } else { Test::ShorterThan(us) })
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(80).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(network) => write!(f, "{network}"),
+            Self::Host(text) | Self::Path(text, _) | Self::Method(text) | Self::Upstream(text) | Self::Rule(text) => {
+                f.write_str(text)
+            }
+            Self::Status(low, high) if low == high => write!(f, "{low}"),
+            Self::Status(low, high) if low % 100 == 0 && *high == low + 99 && *low < 1000 => {
+                write!(f, "{}xx", low / 100)
+            }
+            Self::Status(low, high) => write!(f, "{low}-{high}"),
+            Self::LongerThan(us) | Self::ShorterThan(us) => write!(f, "{us}us"),
+            Self::Session(number) => write!(f, "{number}"),
+        }
+    }
+}
+
+impl fmt::Display for WatchFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, Condition { test, excludes }) in self.conditions.iter().enumerate() {
+            let key = match test {
+                Test::Client(_) => "client",
+                Test::Host(_) => "host",
+                Test::Path(..) => "path",
+                Test::Method(_) => "method",
+                Test::Status(..) => "status",
+                Test::LongerThan(_) | Test::ShorterThan(_) => "duration",
+                Test::Upstream(_) => "upstream",
+                Test::Rule(_) => "rule",
+                Test::Session(_) => "session",
+            };
+            let comparison = match test {
+                Test::LongerThan(_) => ">",
+                Test::ShorterThan(_) => "<",
+                _ if *excludes => "!=",
+                _ => "=",
+            };
+            write!(f, "{}{key}{comparison}{test}", if number == 0 { "" } else { " " })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! What loops and the admin thread share: the filters that are in use, and the queues.
+
+use super::filter::{Early, WatchFilter};
+use super::sink::Sink;
+use super::underway::{Beginning, Underway};
+use crate::http::request::Request;
+use crate::http::target;
+use crate::policy::control::Controls;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What loops and the admin thread share.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    controls: Arc<Controls>,
+    sinks: Vec<Arc<Sink>>,
+    filters: Mutex<Arc<[WatchFilter]>>,
+    generation: AtomicU64,
+}
+
+impl Hub {
+    /// For so many loops, which are woken by `controls`.
+    pub(crate) fn new(loops: usize, controls: Arc<Controls>) -> Self {
+        Self {
+            controls,
+            sinks: (0..loops).map(|_| Arc::default()).collect(),
+            filters: Mutex::new(Arc::from([])),
+            generation: AtomicU64::new(0),
+        }
+    }
+
+    /// Has all loops look for requests that any of these filters may be for.
+    pub(super) fn use_filters(&self, mut filters: Vec<WatchFilter>) {
+        filters.sort_by_cached_key(ToString::to_string);
+        filters.dedup();
+        *self.filters.lock().unwrap_or_else(PoisonError::into_inner) = filters.into();
+        self.generation.fetch_add(1, Ordering::Release);
+        (0..self.sinks.len()).for_each(|index| self.controls.wake(index));
+    }
+
+    /// What a loop does from now on, if that is other than at `generation`: it watches, or it does not.
+    pub(crate) fn newer(&self, generation: &mut u64, index: usize) -> Option<Option<Box<Watch>>> {
+        let now = self.generation.load(Ordering::Acquire);
+        if std::mem::replace(generation, now) == now {
+            return None;
+        }
+        let filters = Arc::clone(&self.filters.lock().unwrap_or_else(PoisonError::into_inner));
+        let sink = self.sinks.get(index).map(Arc::clone)?;
+        let asks_path = filters.iter().any(WatchFilter::asks_path);
+        let decoded = Vec::new();
+        Some((!filters.is_empty()).then(|| Box::new(Watch { filters, sink, asks_path, index, decoded })))
+    }
+
+    pub(super) fn sinks(&self) -> &[Arc<Sink>] {
+        &self.sinks
+    }
+}
+
+/// A loop's part while there are watchers.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    filters: Arc<[WatchFilter]>,
+    sink: Arc<Sink>,
+    asks_path: bool,
+    index: usize,
+    decoded: Vec<u8>,
+}
+
+impl Watch {
+    /// Begins to take down what becomes of a request; none if no watcher can want it, or if there is no allowance left.
+    pub(crate) fn begin(
+        &mut self,
+        request: Option<&Request<'_>>,
+        (name, client, session): (&[u8], IpAddr, u64),
+        beginning: impl FnOnce(usize) -> Beginning,
+    ) -> Option<Box<Underway>> {
+        let looks = u32::try_from(self.filters.len()).unwrap_or(u32::MAX);
+        if !self.sink.allowance.take_looks(looks) {
+            self.sink.drop_one();
+            return None;
+        }
+        let (text, method) = request.map_or(("", ""), |request| (request.target, request.method_text));
+        let found = match request.filter(|_| self.asks_path) {
+            Some(_) => target::resolve(text, true, &mut self.decoded).ok(),
+            None => None,
+        };
+        let path = found.map(|found| found.path);
+        let raw = text.split('?').next().unwrap_or_default().as_bytes();
+        let early = Early { client, host: name, path: path.unwrap_or(raw), method, session };
+        if !self.filters.iter().any(|filter| filter.may_be_for(&early)) {
+            return None;
+        }
+        if !self.sink.allowance.take_request() {
+            self.sink.drop_one();
+            return None;
+        }
+        Some(Underway::begin(beginning(self.index), (request, name, path), Arc::clone(&self.sink)))
+    }
+}

@@ -1,0 +1,120 @@
+//! A watched request from its beginning to its end.
+
+use super::head;
+use super::seen::{CacheSeen, FileSeen, HeadSeen, Network, RoutesSeen, RulesSeen, ScriptSeen, Seen, Timing};
+use super::sink::Sink;
+use super::steps::Steps;
+use crate::http::request::Request;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// When a request begins, and over which connection.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    pub(crate) network: Network,
+    pub(crate) at: Instant,
+}
+
+/// How a response ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ending {
+    pub(crate) status: u16,
+    pub(crate) is_complete: bool,
+    /// Bytes of the body that the socket has taken.
+    pub(crate) body_bytes: u64,
+    /// The same with the head.
+    pub(crate) sent_bytes: u64,
+    /// Whether it is told as a business transaction.
+    pub(crate) is_told: bool,
+}
+
+/// A request under way. It is told when this is dropped, as cut off where nothing said before how it ended.
+#[derive(Debug)]
+pub(crate) struct Underway {
+    seen: Box<Seen>,
+    began: Instant,
+    answered_us: Option<u64>,
+    head_us: Option<u64>,
+    steps: Steps,
+    sink: Arc<Sink>,
+}
+
+impl Underway {
+    pub(super) fn begin(
+        Beginning { network, at }: Beginning,
+        (request, name, path): (Option<&Request<'_>>, &[u8], Option<&[u8]>),
+        sink: Arc<Sink>,
+    ) -> Box<Self> {
+        let head = request.map_or_else(HeadSeen::default, |request| head::of_request(request, name, path));
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let at_unix_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        let seen = Box::new(Seen { at_unix_ns, network, head, ..Seen::default() });
+        let steps = Steps::since(at);
+        Box::new(Self { seen, began: at, answered_us: None, head_us: None, steps, sink })
+    }
+
+    /// How it is routed, the script that runs, and the upstream that is asked.
+    pub(crate) fn routed(&mut self, routes: RoutesSeen, script: Option<ScriptSeen>, upstream: Option<String>) {
+        (self.seen.routes, self.seen.script, self.seen.upstream) = (Some(routes), script, upstream);
+    }
+
+    /// Names of routes and tables, by which filters choose.
+    pub(crate) fn ruled(&mut self, rules: RulesSeen) {
+        self.seen.rules = rules;
+    }
+
+    /// Something was done since then that is of no request, and takes no time of this one. No step was told before.
+    pub(crate) fn resume_since(&mut self, since: Instant) {
+        self.began += since.elapsed();
+        self.steps = Steps::since(self.began);
+    }
+
+    /// What answers is known: what caches did, and the file.
+    pub(crate) fn answered(&mut self, cache: CacheSeen, file: Option<FileSeen>) {
+        (self.seen.cache, self.seen.file) = (cache, file);
+        self.answered_us = Some(micros(self.began));
+    }
+
+    /// The head of the response, in the form of HTTP/1; `is_late` says that something else than files has given it.
+    pub(crate) fn headed(&mut self, head: &[u8], is_late: bool) {
+        (self.seen.response.fields, self.seen.response.fields_left) = head::of_response(head);
+        if is_late {
+            self.head_us = Some(micros(self.began));
+        }
+    }
+
+    /// Where those take steps down that answer in place of files.
+    pub(crate) fn steps(&self) -> Steps {
+        self.steps.clone()
+    }
+
+    /// It is over.
+    pub(crate) fn end(mut self: Box<Self>, ending: Ending) {
+        let response = &mut self.seen.response;
+        response.status = ending.status;
+        response.is_complete = ending.is_complete;
+        (response.body_bytes, response.sent_bytes) = (ending.body_bytes, ending.sent_bytes);
+        self.seen.arm.told = ending.is_told;
+    }
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        let whole_us = micros(self.began);
+        let answer_us = self.answered_us.unwrap_or(whole_us);
+        let head_us = self.head_us.map(|head_us| head_us.saturating_sub(answer_us));
+        let send_us = whole_us.saturating_sub(self.head_us.unwrap_or(answer_us));
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.timing = Timing { answer_us, head_us, send_us, whole_us };
+        let taken = self.steps.take();
+        seen.steps = taken.steps;
+        if let Some(script) = &mut seen.script {
+            script.output = taken.output;
+        }
+        self.sink.give(seen);
+    }
+}
+
+fn micros(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
