@@ -90,6 +90,12 @@ test-streams: build ## Loads WebSockets of Python and Node and streams of Flask,
 test-k6: deps ## Runs the examples that come with k6 by k6 and by weir k6 against one server, and compares what they count; needs Go.
 	@scripts/test-k6
 
+console: ## Builds the page of weir console into console/dist, which the program holds; needs Node and npm.
+	@scripts/console
+
+test-console: build ## Builds that page anew, compares its bytes, and uses each room in Chromium, as root; needs Node and npm.
+	@scripts/test-console
+
 test-sites: build ## Uses WordPress, DokuWiki, Django, Flask and Node behind the server in Chromium; SITES="flask chat" chooses.
 	@scripts/deps test sites
 	@scripts/test-sites --pictures $(TARGET)/sites $(SITES)

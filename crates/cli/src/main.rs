@@ -9,6 +9,7 @@ mod arm;
 mod check;
 mod cluster;
 mod compare;
+mod console;
 mod described;
 mod developer_log;
 mod dropin;
@@ -72,6 +73,8 @@ Start here:
       what should I change?
   weir view weir-runs/0001
       the whole run in the browser, down to single events
+  weir console
+      all runs in the browser: answers, requests, differences, SQL
   weir load http://127.0.0.1/
       how much load does it take?
   weir plan access.log --service 2ms --slo 'p95<200ms'
@@ -107,6 +110,7 @@ enum Command {
     WhatIf(Box<predict::WhatIfArgs>),
     Record(Box<record::Args>),
     View(view::Args),
+    Console(console::Args),
     Sql(sql::Args),
     Export(export::Args),
     Objects(objects::Args),
@@ -177,6 +181,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Advise(args) => advise::run(*args),
         Command::View(args) => view::run(&args),
+        Command::Console(args) => console::run(&args),
         Command::Sql(args) => sql::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Objects(args) => objects::run(&args),

@@ -525,6 +525,7 @@ pages_run! {
     the_slow_page_is_found: "docs/tutorials/find-the-slow-page.md",
     a_site_adapts_to_a_flood: "docs/tutorials/a-site-that-adapts.md",
     client_certificates_run: "docs/how-to/client-certificates.md",
+    the_console_runs: "docs/how-to/console.md",
     look_at_a_run_runs: "docs/how-to/look-at-a-run.md",
     where_does_the_time_go_runs: "docs/how-to/where-does-the-time-go.md",
     which_code_runs: "docs/how-to/which-code.md",

@@ -594,6 +594,7 @@ pub(super) const COMMANDS: &[Usage] = &[
             },
         ],
     },
+    Usage { path: &["console"], options: &[&["directories", "port"]], modes: &[] },
     Usage { path: &["view"], options: &[&["run", "decisions", "objects", "port"]], modes: &[] },
     Usage {
         path: &["sql"],

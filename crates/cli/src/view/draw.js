@@ -79,6 +79,7 @@ export class Drawing {
     this.running = colour("run");
     this.part = (name) => colour(name) || this.colours.edge;
     this.dark = dark;
+    this.drawn = null;
   }
 
   // The colour of a task in a CPU's lane: its process by hue, the server's stronger than others.
@@ -130,40 +131,89 @@ export class Drawing {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.font = '12px system-ui, "DejaVu Sans", sans-serif';
     context.textBaseline = "middle";
-    context.fillStyle = this.colours.card;
-    context.fillRect(0, 0, width, height);
     this.boxes = [];
     this.request_names = 0;
     this.view = view;
     this.left = view.gutter;
     this.width = width;
     this.scale = (width - this.left) / (view.to - view.from);
-    const of_objects = view.chart === "objects";
-    const tiles = (of_objects ? view.object_tiles : view.tiles).in_window(view.from, view.to, 1 / this.scale);
-    context.save();
-    context.beginPath();
-    context.rect(this.left, AXIS, width - this.left, height - AXIS);
-    context.clip();
-    this.grid(height);
-    const visible = view.layout.rows.filter((row) => this.y(row) + row.height > AXIS && this.y(row) < height);
-    this.marks(height);
-    for (const row of visible) {
-      context.fillStyle = row.sort === "task" ? this.colours.card : this.colours.band;
-      if (row.sort !== "task") context.fillRect(this.left, this.y(row), width - this.left, row.height);
-      for (const one of tiles) this.row(row, one);
-    }
-    if (of_objects) objects.arrows(this, tiles, visible);
-    else this.wakes(tiles, visible);
-    this.remarks(visible, height);
-    this.chosen(visible);
-    context.restore();
+    [this.origin, this.begin, this.end] = [view.from, view.from, view.to];
+    const tiles = this.tiles();
+    const visible = this.visible(height);
+    this.paint(tiles, visible, this.left, width, height);
     this.labels(visible, height);
+    this.axis(width);
+    const { scroll, layout, request } = view;
+    this.drawn = { width, height, ratio, scroll, layout, request, span: view.to - view.from, gutter: view.gutter };
+    return tiles.length > 0;
+  }
+
+  // Moves what is drawn and draws what that uncovers, where nothing but the window's place has changed since.
+  pan(view) {
+    const { canvas, context, drawn } = this;
+    const same = drawn && ["scroll", "layout", "request", "gutter"].every((name) => drawn[name] === view[name])
+      && drawn.width === canvas.clientWidth && drawn.height === canvas.clientHeight && drawn.ratio === (devicePixelRatio || 1)
+      && Math.abs(view.to - view.from - drawn.span) < 1e-9 * drawn.span;
+    if (!same) return this.draw(view);
+    const { width, height, ratio } = drawn;
+    const tiles = this.tiles();
+    const moved = Math.round((this.origin - view.from) * this.scale * ratio);
+    // Single events are few, and arrows lead from one place to another.
+    if (Math.abs(moved) >= (width - this.left) * ratio || tiles.some(({ tile }) => tile.exact)) return this.draw(view);
+    if (moved === 0) return true;
+    const [left, top] = [Math.round(this.left * ratio), Math.round(AXIS * ratio)];
+    context.save();
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.beginPath();
+    context.rect(left, top, canvas.width - left, canvas.height - top);
+    context.clip();
+    context.drawImage(canvas, moved, 0);
+    context.restore();
+    this.origin -= moved / (this.scale * ratio);
+    const [from, to] = moved > 0 ? [this.left, this.left + moved / ratio] : [width + moved / ratio, width];
+    // What is narrower than a pixel reaches into its neighbour.
+    this.begin = this.origin + (from - 2 - this.left) / this.scale;
+    this.end = this.origin + (to + 2 - this.left) / this.scale;
+    this.boxes = this.boxes.filter((box) => box.to >= view.from && box.from <= view.to);
+    this.paint(tiles, this.visible(height), from, to, height);
     this.axis(width);
     return tiles.length > 0;
   }
 
+  tiles() {
+    const { view } = this;
+    return (view.chart === "objects" ? view.object_tiles : view.tiles).in_window(view.from, view.to, 1 / this.scale);
+  }
+
+  visible(height) {
+    return this.view.layout.rows.filter((row) => this.y(row) + row.height > AXIS && this.y(row) < height);
+  }
+
+  // Lanes between two places of the canvas.
+  paint(tiles, visible, from, to, height) {
+    const { context } = this;
+    context.save();
+    context.beginPath();
+    context.rect(from, AXIS, to - from, height - AXIS);
+    context.clip();
+    context.fillStyle = this.colours.card;
+    context.fillRect(from, AXIS, to - from, height - AXIS);
+    this.grid(height);
+    this.marks(height);
+    for (const row of visible) {
+      context.fillStyle = row.sort === "task" ? this.colours.card : this.colours.band;
+      if (row.sort !== "task") context.fillRect(from, this.y(row), to - from, row.height);
+      for (const one of tiles) this.row(row, one);
+    }
+    if (this.view.chart === "objects") objects.arrows(this, tiles, visible);
+    else this.wakes(tiles, visible);
+    this.remarks(visible, height);
+    this.chosen(visible);
+    context.restore();
+  }
+
   x(ns) {
-    return this.left + (ns - this.view.from) * this.scale;
+    return this.left + (ns - this.origin) * this.scale;
   }
 
   y(row) {
@@ -174,7 +224,7 @@ export class Drawing {
     const step = step_for(this.view.to - this.view.from, Math.max(3, (this.width - this.left) / (this.width < 640 ? NARROW : WIDE)));
     this.step = step;
     this.context.fillStyle = this.colours.rule;
-    for (let at = Math.ceil(this.view.from / step) * step; at <= this.view.to; at += step) {
+    for (let at = Math.ceil(this.begin / step) * step; at <= this.end; at += step) {
       this.context.fillRect(Math.round(this.x(at)), AXIS, 1, height);
     }
   }
@@ -220,8 +270,8 @@ export class Drawing {
   }
 
   row(row, { tile, from, to }) {
-    const begin = Math.max(from, this.view.from);
-    const end = Math.min(to, this.view.to);
+    const begin = Math.max(from, this.begin);
+    const end = Math.min(to, this.end);
     if (end <= begin) return;
     if (row.sort === "object") return objects.row(this, row, tile, begin, end);
     if (row.sort === "requests") return tile.exact ? this.single_requests(row, tile, begin, end) : this.request_buckets(row, tile, begin, end);
@@ -420,7 +470,7 @@ export class Drawing {
     const row = visible.find((one) => one.sort === "requests");
     const { context } = this;
     for (const remark of this.view.whole.remarks) {
-      if (remark.at_ns < this.view.from || remark.at_ns > this.view.to) continue;
+      if (remark.at_ns < this.begin || remark.at_ns > this.end) continue;
       const x = this.x(remark.at_ns);
       context.fillStyle = this.colours.ink;
       context.globalAlpha = 0.5;
@@ -477,7 +527,7 @@ export class Drawing {
   // What lies at a point of the canvas.
   at(x, y) {
     if (x < this.left || y < AXIS) return null;
-    const ns = this.view.from + (x - this.left) / this.scale;
+    const ns = this.origin + (x - this.left) / this.scale;
     const near = 2 / this.scale;
     for (let index = this.boxes.length - 1; index >= 0; index--) {
       const box = this.boxes[index];

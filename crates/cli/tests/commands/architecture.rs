@@ -71,6 +71,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("record", &["agent", "capture", "compare", "explain", "load", "measure", "terminal", "timeline", "trace", "wire"]),
     ("query", &["measure", "objects", "tiles", "timeline", "trace", "wire"]),
     ("export", &["query"]),
+    // It shows what the libraries of the commands tell, and computes no measure of requests.
+    ("console", &["endpoint", "explain", "measure", "query", "report", "tiles", "trace"]),
     ("terminal", &["measure"]),
     ("web-modules", &["agent"]),
     (
@@ -85,6 +87,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "cluster",
             "compare",
             "compat",
+            "console",
             "descriptions",
             "diagnostic",
             "directory",
@@ -135,6 +138,8 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     ("explain", &["clap"]),
     ("record", &["clap"]),
     ("terminal", &["clap"]),
+    // It gets directories, not options, and starts nothing.
+    ("console", &["clap", "std::env::", "std::process", "signal_hook", "weir_timeline"]),
     ("exposition", &["std::fs", "std::net", "std::io"]),
     // It gets texts, and the files around by a trait.
     ("import", &["std::fs", "std::net::Tcp", "std::env", "std::process", "std::time", "weir_server", "clap"]),

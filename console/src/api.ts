@@ -1,0 +1,136 @@
+// The calls of docs/reference/console-api.md.
+
+export interface Part { name: string; words: string }
+export interface Has { api: number; version: string; rooms: string[]; directories: string[]; parts: Part[] }
+export interface State {
+  run: string;
+  state: "waiting" | "reading" | "open" | "failed";
+  step?: "answer" | "chart" | "requests";
+  events?: number;
+  error?: string;
+  has: { answer: boolean; chart: boolean; requests: boolean };
+}
+export interface Run {
+  run: string;
+  host: string | null;
+  command: string | null;
+  sources: string[];
+  begin_unix_ns: string | null;
+  duration_ns: number | null;
+  events: number;
+  bytes: number;
+  refused?: string;
+  opened: State | null;
+}
+export type Parts = Record<string, number>;
+export interface Times { mean: number; p50: number; p90: number; p99: number; p99_9: number; max: number; min: number; stdev: number }
+export interface Cause { part: string; mean_ns: number; share: number; who: [string, number][]; text: string; held_by?: { class: string; did: string; share: number }[] }
+export interface SlowCause { part: string; excess_ns: number; share: number; who: [string, number][]; text: string }
+export interface Slice { at_s: number; answered: number; errors: number; p50_ns: number | null; p99_ns: number | null; parts_ns: Parts }
+export interface Explanation {
+  subject: string;
+  boundary: string;
+  host: string;
+  duration_s: number;
+  requests: number;
+  rate_per_s: number;
+  bytes: number;
+  errors: Record<string, number>;
+  status: Record<string, number>;
+  response_ns: Times | null;
+  success_fraction: number | null;
+  joined_fraction: number;
+  noise_floor: number | null;
+  parts_ns: Parts;
+  median_parts_ns: Parts;
+  slow_parts_ns: Parts;
+  median_response_ns: number;
+  slow_response_ns: number;
+  percentiles?: { percentile: number; response_ns: number; generator: number; network: number; server: number; unattributed: number }[];
+  causes: Cause[];
+  slow_causes: SlowCause[];
+  transactions: { name: string; count: number; response_ns: Times | null; parts_ns: Parts }[];
+  holders?: { lock: string; holder: string; request: string | null; mean_ns: number }[];
+  course?: { slice_s: number; slices: Slice[] };
+  queries: { server: string; text: string; count: number; mean_ns: number; max_ns: number }[];
+  decisions?: { at_s: number; text: string }[];
+  observer_cost: { events: number; lost: number; cpu_share: number };
+  warnings: string[];
+  not_observed: string[];
+}
+export interface Request {
+  id: number;
+  at_ns: number;
+  response_ns: number;
+  name: string;
+  class: string;
+  status: number | null;
+  outcome: string;
+  joined: number;
+  unjoinable: string | null;
+  response_bytes: number | null;
+  client: string | null;
+  part_ns?: number;
+  parts_ns: Parts;
+}
+export interface Page { requests: Request[]; count: number; count_is_cut: boolean; offset: number; limit: number }
+export interface Step { at_ns: number; duration_ns: number; part: string; pid: number | null; process: string | null; waiter: number | null; culprit: string | null; host_name: string | null }
+export interface Single {
+  request: Record<string, string | number | null>;
+  steps: Step[];
+  steps_are_cut: boolean;
+  sums: { part: string; culprit: string | null; ns: number; steps: number }[];
+}
+export interface Difference {
+  verdict: "longer" | "shorter" | "within_noise" | "not_known";
+  mean_ns: number;
+  noise_ns: number | null;
+  parts: { part: string; ns: number; share: number | null; who: string | null }[];
+  text: string;
+}
+export interface Side {
+  run: string;
+  host: string;
+  requests: number;
+  rate_per_s: number;
+  errors: number;
+  response_ns: Times | null;
+  noise_floor: number | null;
+  parts_ns: Parts;
+  median_parts_ns: Parts;
+  slow_parts_ns: Parts;
+  difference?: Difference;
+}
+export interface Table { name: string; doc: string; columns: { name: string; kind: string; doc: string }[] }
+export interface Questions { tables: Table[]; saved: { name: string; asks: string; sql: string }[] }
+export interface Rows { columns: string[]; rows: (string | number | null)[][]; is_cut: boolean }
+export type Choices = Record<"class" | "status" | "outcome", [string | number | null, number][]>;
+export type Given = Record<string, string | number | undefined>;
+
+export class Refused extends Error {
+  constructor(message: string, readonly status: number) {
+    super(message);
+  }
+}
+
+export function address(call: string, given: Given = {}): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(given)) if (value !== undefined && value !== "") query.set(name, String(value));
+  return `api/1/${call}${query.size > 0 ? `?${query}` : ""}`;
+}
+
+async function answered<T>(answer: Response): Promise<T> {
+  const told: unknown = await answer.json().catch(() => ({ error: `the console answered ${answer.status}` }));
+  if (answer.ok) return told as T;
+  const error = (told as { error?: unknown }).error;
+  throw new Refused(typeof error === "string" ? error : `the console answered ${answer.status}`, answer.status);
+}
+
+export async function get<T>(call: string, given: Given = {}, signal?: AbortSignal): Promise<T> {
+  return answered<T>(await fetch(address(call, given), signal ? { signal } : {}));
+}
+
+export async function post<T>(call: string, given: Given = {}, body = "", signal?: AbortSignal): Promise<T> {
+  const headers = { "X-Weir-Console": "1", "Content-Type": "text/plain; charset=utf-8" };
+  return answered<T>(await fetch(address(call, given), { method: "POST", headers, body, ...(signal ? { signal } : {}) }));
+}

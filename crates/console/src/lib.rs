@@ -1,0 +1,24 @@
+//! The console: a page over recorded runs, and the JSON API that it asks.
+//!
+//! [`Console::begin`] finds the runs below some directories and serves the page on this host alone.
+//! `guard.rs` decides who may ask, `site.rs` which call a target is, `opened.rs` what was read of a run.
+//! All figures come from the libraries of the commands: `weir explain` (`weir_explain`), `weir sql` (`weir_query`) and
+//! `weir view` (`weir_tiles`); the page draws them and computes none.
+//! This crate knows neither options nor signals.
+
+mod bundle;
+mod difference;
+mod figures;
+mod filter;
+mod guard;
+mod opened;
+mod parameters;
+mod questions;
+mod refusal;
+mod requests;
+mod runs;
+mod serving;
+mod site;
+
+pub use refusal::ConsoleError;
+pub use serving::{Console, Settings};
