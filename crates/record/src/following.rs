@@ -22,6 +22,8 @@ const BATCH_RECORDS_MAX: usize = 1 << 16;
 const BATCHES_MAX: usize = 64;
 /// Disk space of the run that is removed at the end, MiB.
 const DISK_MIB: u64 = 64;
+/// How long the probes may take to be attached.
+const ATTACHED_WITHIN: Duration = Duration::from_secs(10);
 /// How often it is looked whether the server has ended.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
 
@@ -115,7 +117,7 @@ pub struct Following {
 }
 
 impl Following {
-    /// Begins to record a server; these ports, beside 443 and 8443, are encrypted.
+    /// Begins to record a server, and waits until its probes are attached; these ports, beside 443 and 8443, are encrypted.
     ///
     /// # Errors
     /// The server is not there, no probe follows requests here, or the collector cannot begin.
@@ -134,6 +136,14 @@ impl Following {
         let dropped: Arc<AtomicU64> = Arc::default();
         let tap = Tap { batch: Batch::default(), is_overflown: false, to, dropped: Arc::clone(&dropped) };
         let recorder = kernel::start(&run, &mut footing, vec![Box::new(tap)], &target, DISK_MIB)?;
+        let until = Instant::now() + ATTACHED_WITHIN;
+        while !recorder.recording().is_attached() && !recorder.has_failed() {
+            anyhow::ensure!(
+                Instant::now() < until,
+                "the probes are not attached within 10 s; is the machine overloaded?"
+            );
+            std::thread::sleep(Duration::from_millis(2));
+        }
         let mut joiner = Joiner::of_server(Bounds::default(), tls_ports);
         if recorder.source().misses_arrivals() {
             joiner.supply_arrivals();

@@ -5,6 +5,7 @@
 
 pub mod always;
 mod child;
+pub mod following;
 pub mod hosts;
 mod kernel;
 mod load;

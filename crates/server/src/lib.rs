@@ -154,7 +154,7 @@ pub use telemetry::access_log::format::FormatError as LogFormatError;
 pub use telemetry::access_log::settings::{AccessLog, LogFormat, LogTarget, OwnFormat, Rotation};
 pub use telemetry::admin::{Admin, AdminError, AdminToken, Teller};
 pub use telemetry::arm_rules::{ArmRules, ArmRulesError};
-pub use telemetry::watching::{WatchCategories, WatchCategory, WatchFilter, WatchFilterError};
+pub use telemetry::watching::{SocketSeen, WatchCategories, WatchCategory, WatchFilter, WatchFilterError};
 pub use upstream::php_pool::PhpPool;
 pub use upstream::script_pool::{ScriptPool, ScriptWay};
 pub use weir_diagnostic::Mistake;

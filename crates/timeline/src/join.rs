@@ -336,6 +336,18 @@ impl Joiner {
         }
     }
 
+    /// Tells what is over by this time, of the recording's clock, while the recording goes on: where only the next request
+    /// or the connection's end says that a response is over, its silence does.
+    pub fn settle(&mut self, now_ns: u64, take: &mut dyn FnMut(&Joiner, &Response<'_>)) {
+        while self.is_first_due(now_ns) {
+            self.resolve_first(take);
+        }
+        if let Some(served) = &mut self.served {
+            served.settle(now_ns);
+        }
+        self.tell_served(take);
+    }
+
     /// Resolves what is left at the end of a recording.
     pub fn finish(&mut self, take: &mut dyn FnMut(&Joiner, &Response<'_>)) {
         while !self.waiting.is_empty() {

@@ -29,6 +29,9 @@ const OVERLAP_NS: u64 = 1_000_000;
 const EDGE_NS: u64 = 20_000_000;
 /// After so much silence a response counts as over at the recording's end, however long it had lasted.
 const SILENCE_NS: u64 = 5_000_000_000;
+/// Where responses are told while a recording goes on, one that was silent for so long is taken as over, if it was silent
+/// as long as it had lasted.
+const SETTLED_NS: u64 = 200_000_000;
 /// After so long without any answer a request is given up.
 const UNANSWERED_NS: u64 = 120_000_000_000;
 /// Length of `HTTP/1.1 100 Continue` with its two line ends, the only response that is no request's last.
@@ -414,12 +417,19 @@ impl Served {
         // By their times, so that a run is told in the same way whenever it is read.
         open.sort_by_key(|exchange| (exchange.picked_ns, exchange.socket));
         for exchange in open {
-            let whole = exchange.sent.is_some_and(|sent| {
-                let lasted_ns = sent.last_ns.saturating_sub(exchange.begun_ns());
-                at_ns.saturating_sub(sent.last_ns) >= lasted_ns.clamp(EDGE_NS, SILENCE_NS)
-            });
+            let whole = exchange.is_silent(at_ns, EDGE_NS);
             self.over.push_back((exchange, if whole { End::Silent } else { End::Cut }));
         }
+    }
+
+    /// Takes responses as over that have been silent for long by this time, for those who are told while the recording
+    /// goes on. What is sent of them later is no response's.
+    pub(crate) fn settle(&mut self, now_ns: u64) {
+        let is_over = |open: &mut Exchange| open.is_silent(now_ns, SETTLED_NS);
+        let open = self.connections.values_mut().map(|connection| &mut connection.open);
+        let mut over: Vec<Exchange> = open.filter_map(|open| open.take_if(is_over)).collect();
+        over.sort_by_key(|exchange| (exchange.picked_ns, exchange.socket));
+        self.over.extend(over.into_iter().map(|exchange| (exchange, End::Silent)));
     }
 
     /// The next exchange that is over, if its last send was by this time.
@@ -526,6 +536,14 @@ impl Exchange {
             parked: None,
             events: None,
         }
+    }
+
+    /// Whether its response has begun, and has been silent by this time for as long as it had lasted, but at least so long.
+    fn is_silent(&self, now_ns: u64, least_ns: u64) -> bool {
+        self.sent.is_some_and(|sent| {
+            let lasted_ns = sent.last_ns.saturating_sub(self.begun_ns());
+            now_ns.saturating_sub(sent.last_ns) >= lasted_ns.clamp(least_ns, SILENCE_NS.max(least_ns))
+        })
     }
 
     /// Its first byte's arrival, or where that was not seen the pick-up.

@@ -1,12 +1,16 @@
-//! The `weir watch` command: requests of a running `weir serve`, as they are answered.
+//! The `weir watch` command: requests of a running `weir serve` step by step, or of any server as its sockets show them.
 
 mod connection;
 mod found;
+mod sockets;
 mod text;
 
+use crate::record::TargetArgs;
+use crate::rung::RungArgs;
 use anyhow::{Context, bail};
 use connection::{Lines, Next};
 use serde_json::Value;
+use sockets::Sockets;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weir_server::{WatchCategories, WatchFilter};
@@ -31,6 +35,8 @@ Examples:
       one request with all that is known of it
   weir watch --json upstream=app | jq .upstream.steps
       for a program
+  sudo weir watch --port 80 'duration>100ms'
+      slow requests of nginx, Apache or any other server, and what each waited for
 
 A filter has words KEY=VALUE and KEY!=VALUE, and duration>TIME or duration<TIME.
 Keys: client (address or network), host, path (* within a segment, ** anything),
@@ -42,7 +48,7 @@ queries, values of unknown fields and bodies are never shown.
 Exit status: 0 if it was ended by Ctrl-C or after -n requests, 1 if there is no
 server or it went away, 2 if the filter or an option cannot be used.";
 
-/// Show requests of a running server as they are answered
+/// Show requests of a running server as they are answered: step by step those of weir serve, by its sockets those of any
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -51,7 +57,7 @@ pub(crate) struct Args {
     filter: Vec<String>,
 
     /// The server's --admin address, unix:PATH or ADDRESS:PORT; without it, that of the only server of this host
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", conflicts_with_all = OF_ANY)]
     admin: Option<String>,
 
     /// File with the token that the address requires: over TCP always
@@ -59,11 +65,11 @@ pub(crate) struct Args {
     token: Option<PathBuf>,
 
     /// What is shown, a list: network, head, routes, cache, file, script, upstream, rules, arm, response, timing, or all
-    #[arg(long, value_name = "LIST", default_value = "network,routes,file,script,upstream,response,timing")]
+    #[arg(long, value_name = "LIST", default_value = "network,routes,file,script,upstream,response,timing", conflicts_with_all = OF_ANY)]
     show: WatchCategories,
 
     /// Bytes a second that the server writes at most; what has no room is left out and counted
-    #[arg(long, value_name = "BYTES", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1024..=1_048_576))]
+    #[arg(long, value_name = "BYTES", default_value_t = 65_536, conflicts_with_all = OF_ANY, value_parser = clap::value_parser!(u32).range(1024..=1_048_576))]
     budget: u32,
 
     /// End after this many requests
@@ -73,7 +79,20 @@ pub(crate) struct Args {
     /// Print JSON, a line for each request (docs/reference/watch-stream.md)
     #[arg(long)]
     json: bool,
+
+    /// A port that speaks TLS, beside 443 and 8443; with --port and the like
+    #[arg(long, value_name = "N")]
+    tls_port: Vec<u16>,
+
+    #[command(flatten)]
+    target: TargetArgs,
+
+    #[command(flatten)]
+    rung: RungArgs,
 }
+
+/// Options that name a server of any kind.
+const OF_ANY: [&str; 6] = ["port", "pid", "comm", "unit", "container", "cgroup"];
 
 /// How much was shown and how much was not.
 #[derive(Debug, Clone, Copy, Default)]
@@ -110,6 +129,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     let stop = Stop::on_signals()?;
+    if !args.target.is_empty() {
+        if let Some(key) = filter.unknown_to_sockets() {
+            eprintln!(
+                "weir watch: sockets do not tell the {key} of a request: leave {key}= out, or watch a weir serve by --admin"
+            );
+            return Ok(ExitCode::from(2));
+        }
+        let named = args.target.named();
+        let mut sockets = Sockets::start(&args.rung.ladder(), &named, &args.tls_port, filter, args.requests)?;
+        return watch(args, &mut || sockets.next(&stop));
+    }
+    if !args.tls_port.is_empty() {
+        eprintln!(
+            "weir watch: --tls-port is of no use without --port, --pid or the like: weir serve knows what it encrypts"
+        );
+        return Ok(ExitCode::from(2));
+    }
     let admin = match &args.admin {
         Some(admin) => admin.clone(),
         None => found::only_server()?,
@@ -123,7 +159,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.budget
     );
     let mut lines = Lines::open(&admin, &target, token.as_deref(), &stop)?;
-    watch(args, &mut lines, &stop).with_context(|| admin.clone())
+    watch(args, &mut || lines.next(&stop)).with_context(|| admin.clone())
 }
 
 fn token(path: &std::path::Path) -> anyhow::Result<String> {
@@ -132,11 +168,12 @@ fn token(path: &std::path::Path) -> anyhow::Result<String> {
 }
 
 /// Shows what comes until it ends.
-fn watch(args: &Args, lines: &mut Lines, stop: &Stop) -> anyhow::Result<ExitCode> {
+fn watch(args: &Args, next: &mut dyn FnMut() -> anyhow::Result<Next>) -> anyhow::Result<ExitCode> {
     let has_colours = output::colours();
     let mut seen = Seen::default();
+    let of_sockets = !args.target.is_empty();
     loop {
-        let line = match lines.next(stop)? {
+        let line = match next()? {
             Next::Line(line) => line,
             Next::Stopped => {
                 eprintln!("weir watch: {}", seen.in_words());
@@ -177,9 +214,10 @@ fn watch(args: &Args, lines: &mut Lines, stop: &Stop) -> anyhow::Result<ExitCode
             return Ok(ExitCode::SUCCESS);
         }
         if kind == "end" {
-            eprintln!("weir watch: {}", seen.in_words());
+            eprintln!("weir watch: {}", if of_sockets { sockets::in_words(&value) } else { seen.in_words() });
             return match value.get("why").and_then(Value::as_str) {
-                Some("requests") => Ok(ExitCode::SUCCESS),
+                Some("requests" | "stopped") => Ok(ExitCode::SUCCESS),
+                Some("server_ended") => bail!("every process of the server has ended"),
                 _ => bail!("the server ends"),
             };
         }

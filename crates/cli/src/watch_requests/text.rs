@@ -27,17 +27,24 @@ pub(super) fn request(line: &Value, has_colours: bool) -> String {
     let number = |key: &str| line.get(key).and_then(Value::as_u64).unwrap_or(0);
     let status = number("status");
     let colour = match status {
+        0 if line.get("parts").is_some() => "0",
         0 | 500.. => "31",
         400.. => "33",
         300.. => "36",
         _ => "32",
     };
+    let at_sockets = line.get("parts").is_some();
     let status = match status {
+        0 if at_sockets => String::new(),
         0 => "no status".to_owned(),
         status => status.to_string(),
     };
     let (method, target) = (string(line, "/method"), string(line, "/target"));
-    let asked = if method.is_empty() { "no request that can be read".to_owned() } else { format!("{method} {target}") };
+    let asked = match optional(line, "/network/server") {
+        Some(port) if method.is_empty() => format!("request to {port}"),
+        _ if method.is_empty() => "no request that can be read".to_owned(),
+        _ => format!("{method} {target}"),
+    };
     let mut out = format!(
         "{}  session {}  {}  {}  {}\n",
         time(number("at_unix_us")),
@@ -64,7 +71,7 @@ pub(super) fn left(left_out: u64, dropped: u64, has_colours: bool) -> String {
 }
 
 fn categories(line: &Value) -> Vec<(&'static str, Vec<String>)> {
-    let tellers: [(&'static str, fn(&Value) -> Vec<String>); 11] = [
+    let tellers: [(&'static str, fn(&Value) -> Vec<String>); 12] = [
         ("network", network),
         ("head", head),
         ("routes", routes),
@@ -76,6 +83,7 @@ fn categories(line: &Value) -> Vec<(&'static str, Vec<String>)> {
         ("arm", arm),
         ("response", response),
         ("timing", timing),
+        ("parts", parts),
     ];
     let told = tellers.into_iter().filter_map(|(name, tell)| Some((name, tell(line.get(name)?))));
     told.filter(|(_, lines)| !lines.is_empty()).collect()
@@ -87,11 +95,18 @@ fn network(of: &Value) -> Vec<String> {
     let client = match port {
         Some(port) if client.contains(':') => format!("[{client}]:{port}"),
         Some(port) => format!("{client}:{port}"),
+        None if client.is_empty() => "a client that is not known".to_owned(),
         None => format!("{client}, as a proxy tells"),
     };
     let tls = if of.get("tls").and_then(Value::as_bool) == Some(true) { "TLS" } else { "in the clear" };
     let stream = count(of, "/stream").map_or_else(String::new, |stream| format!(", stream {stream}"));
-    vec![format!("{client}, {}, {tls}{stream}, loop {}", string(of, "/protocol"), count(of, "/loop").unwrap_or(0))]
+    // Over HTTP/1 sockets do not tell its version.
+    let protocol = optional(of, "/protocol").map_or_else(String::new, |protocol| format!(", {protocol}"));
+    let of_loop = count(of, "/loop").map_or_else(String::new, |number| format!(", loop {number}"));
+    let bytes = count(of, "/response_bytes").map_or_else(String::new, |bytes| {
+        format!(", {} bytes asked, {bytes} answered", count(of, "/request_bytes").unwrap_or(0))
+    });
+    vec![format!("{client}{protocol}, {tls}{stream}{of_loop}{bytes}")]
 }
 
 fn head(of: &Value) -> Vec<String> {
@@ -175,6 +190,18 @@ fn response(of: &Value) -> Vec<String> {
     lines
 }
 
+/// What the time was spent on, as the kernel tells it.
+fn parts(of: &Value) -> Vec<String> {
+    let part = |part: &Value| {
+        let who = part.get("who").and_then(Value::as_array).into_iter().flatten();
+        let mut names: Vec<String> = who.map(|one| string(one, "/name")).collect();
+        names.extend(count(part, "/others").filter(|others| *others > 0).map(|others| format!("{others} more")));
+        let names = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
+        format!("{:>10}  {}{names}", took_ns(count(part, "/ns").unwrap_or(0)), string(part, "/words"))
+    };
+    of.as_array().into_iter().flatten().map(part).collect()
+}
+
 fn timing(of: &Value) -> Vec<String> {
     let part = |key: &str, words: &str| count(of, key).map(|us| format!("{words} {}", took(us)));
     let parts = [part("/answer_us", "decision"), part("/head_us", "wait for the head"), part("/send_us", "response")];
@@ -210,6 +237,10 @@ fn count(of: &Value, at: &str) -> Option<u64> {
 fn time(unix_us: u64) -> String {
     let at = i64::try_from(unix_us).ok().and_then(DateTime::from_timestamp_micros);
     at.map_or_else(String::new, |at| at.format("%H:%M:%S%.3f").to_string())
+}
+
+fn took_ns(ns: u64) -> String {
+    if ns < 10_000 { format!("{}.{} us", ns / 1000, ns % 1000 / 100) } else { took(ns / 1000) }
 }
 
 fn took(us: u64) -> String {

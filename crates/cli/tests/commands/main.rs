@@ -32,4 +32,5 @@ mod support;
 mod trace_files;
 mod view;
 mod watch;
+mod watch_sockets;
 mod webtest;

@@ -82,6 +82,23 @@ pub(super) struct Early<'r> {
     pub(super) session: u64,
 }
 
+/// What is known of a request that was seen at the sockets of a server of any kind.
+#[derive(Debug, Clone, Copy)]
+pub struct SocketSeen<'r> {
+    /// Who asked.
+    pub client: Option<IpAddr>,
+    /// Over HTTP/2, HTTP/3 and TLS libraries.
+    pub method: Option<&'r str>,
+    /// Without a query.
+    pub path: Option<&'r str>,
+    /// Of the response.
+    pub status: Option<u16>,
+    /// From the arrival of the first byte to the last send, microseconds.
+    pub whole_us: u64,
+    /// The connection's number in the recording.
+    pub session: u64,
+}
+
 impl Test {
     /// A number for its key.
     fn key(&self) -> u8 {
@@ -108,6 +125,19 @@ impl Test {
             Self::Method(method) => Some(method == of.method),
             Self::Session(session) => Some(*session == of.session),
             Self::Status(..) | Self::LongerThan(_) | Self::ShorterThan(_) | Self::Upstream(_) | Self::Rule(_) => None,
+        }
+    }
+
+    fn at_socket(&self, seen: &SocketSeen<'_>) -> bool {
+        match self {
+            Self::Client(network) => seen.client.is_some_and(|client| network.holds(client.to_canonical())),
+            Self::Path(_, pattern) => seen.path.is_some_and(|path| pattern.matches(path.as_bytes())),
+            Self::Method(method) => seen.method == Some(method),
+            Self::Session(session) => *session == seen.session,
+            Self::Status(low, high) => seen.status.is_some_and(|status| (*low..=*high).contains(&status)),
+            Self::LongerThan(us) => seen.whole_us > *us,
+            Self::ShorterThan(us) => seen.whole_us < *us,
+            Self::Host(_) | Self::Upstream(_) | Self::Rule(_) => false,
         }
     }
 
@@ -141,6 +171,23 @@ impl WatchFilter {
     /// Whether it is for a request that is over.
     pub(super) fn is_for(&self, seen: &Seen) -> bool {
         self.holds(|test, _| test.late(seen) == Some(true))
+    }
+
+    /// Whether it is for a request that was seen at sockets. A condition on what is not known of it does not hold.
+    #[must_use]
+    pub fn is_for_socket(&self, seen: &SocketSeen<'_>) -> bool {
+        self.holds(|test, _| test.at_socket(seen))
+    }
+
+    /// The first of its keys that no socket tells of.
+    #[must_use]
+    pub fn unknown_to_sockets(&self) -> Option<&'static str> {
+        self.conditions.iter().find_map(|condition| match condition.test {
+            Test::Host(_) => Some("host"),
+            Test::Upstream(_) => Some("upstream"),
+            Test::Rule(_) => Some("rule"),
+            _ => None,
+        })
     }
 
     /// Whether the path of a request has to be read for it.

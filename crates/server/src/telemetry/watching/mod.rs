@@ -21,7 +21,7 @@ mod watcher;
 mod watchers;
 
 pub use category::{WatchCategories, WatchCategory};
-pub use filter::{WatchFilter, WatchFilterError};
+pub use filter::{SocketSeen, WatchFilter, WatchFilterError};
 pub(crate) use hub::{Hub, Watch};
 pub(crate) use question::Subscription;
 pub(crate) use redaction::{address_shown, path_shown, text_shown};
