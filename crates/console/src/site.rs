@@ -72,7 +72,8 @@ impl Site {
             "compare" => self.compare(asked),
             "requests" => {
                 let filter = Filter::of(asked.parameters)?;
-                Ok(told(&requests::page(&self.opened(asked.run()?)?, &filter)?))
+                let opened = self.opened(asked.run()?)?;
+                Ok(told(&requests::page(&opened, &filter)?))
             }
             "state" => self.of_run(asked, &["run"], |opened| Ok(told(&opened.told()))),
             "answer" => self.of_run(asked, &["run"], |opened| Ok(bytes(opened.answer()?.json.clone()))),
@@ -103,7 +104,8 @@ impl Site {
         answer: impl FnOnce(&Opened) -> Result<Answer, Refusal>,
     ) -> Result<Answer, Refusal> {
         asked.only(known)?;
-        answer(&self.opened(asked.run()?)?)
+        let opened = self.opened(asked.run()?)?;
+        answer(&opened)
     }
 
     fn has(&self) -> Answer {
@@ -188,7 +190,8 @@ impl Site {
         asked.only(&["run"])?;
         let body = asked.request.body.as_ref().map_err(|_| Refusal::Body)?;
         let sql = std::str::from_utf8(body).map_err(|_| Refusal::Body)?;
-        Ok(told(&questions::asked(&self.opened(asked.run()?)?, sql)?))
+        let opened = self.opened(asked.run()?)?;
+        Ok(told(&questions::asked(&opened, sql)?))
     }
 
     fn compare(&self, asked: &Call<'_>) -> Result<Answer, Refusal> {
