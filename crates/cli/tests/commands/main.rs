@@ -6,6 +6,7 @@ mod architecture;
 mod causes_study;
 mod descriptions;
 mod developer_log;
+mod doctor;
 mod examples;
 mod functions;
 mod given_inputs;
@@ -28,6 +29,7 @@ mod serve_sockets;
 mod sql;
 #[path = "../support/mod.rs"]
 mod support;
+mod top;
 mod trace_files;
 mod view;
 mod webtest;
