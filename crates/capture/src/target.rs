@@ -1,6 +1,7 @@
 //! Which processes and ports are the server, read from /proc.
 
 use crate::error::TargetError;
+use crate::socket_tables::listening_sockets;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,13 +73,13 @@ impl Target {
     }
 }
 
-fn processes() -> impl Iterator<Item = u32> {
+pub(crate) fn processes() -> impl Iterator<Item = u32> {
     let listing = fs::read_dir("/proc").into_iter().flatten().flatten();
     listing.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// (parent, start time in clock ticks) of a process.
-fn stat(pid: u32) -> Option<(u32, u64)> {
+pub(crate) fn stat(pid: u32) -> Option<(u32, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name stands in parentheses and may hold anything: fields are counted behind the last one.
     let fields: Vec<&str> = text.get(text.rfind(')')? + 2..)?.split(' ').collect();
@@ -128,34 +129,15 @@ pub fn named(comm: &str) -> Vec<u32> {
         .collect()
 }
 
-/// (port, inode) of the listening TCP sockets that a process's network namespace shows.
-fn listening_sockets(of: &str) -> Vec<(u16, u64)> {
-    let mut found = Vec::new();
-    for table in ["tcp", "tcp6"] {
-        let text = fs::read_to_string(format!("/proc/{of}/net/{table}")).unwrap_or_default();
-        for line in text.lines().skip(1) {
-            let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-            let (Some(local), Some(&"0A"), Some(inode)) = (fields.get(1), fields.get(3), fields.get(9)) else {
-                continue;
-            };
-            let port = local.rsplit(':').next().and_then(|hex| u16::from_str_radix(hex, 16).ok());
-            if let (Some(port), Ok(inode)) = (port, inode.parse()) {
-                found.push((port, inode));
-            }
-        }
-    }
-    found
-}
-
 /// A process of each network namespace but our own, as far as we may look.
-fn other_namespaces() -> Vec<u32> {
+pub(crate) fn other_namespaces() -> Vec<u32> {
     let of = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
     let mut seen: HashSet<PathBuf> = of("self").into_iter().collect();
     processes().filter(|pid| of(&pid.to_string()).is_some_and(|namespace| seen.insert(namespace))).collect()
 }
 
 /// Inodes of the sockets that a process holds open.
-fn socket_inodes(pid: u32) -> HashSet<u64> {
+pub(crate) fn socket_inodes(pid: u32) -> HashSet<u64> {
     let listing = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     listing
         .filter_map(|entry| {
@@ -179,7 +161,7 @@ pub fn listening_ports(pids: &BTreeSet<u32>) -> BTreeSet<u16> {
     let mut ports = BTreeSet::new();
     for (pid, inodes) in namespaces.into_values().filter(|(_, inodes)| !inodes.is_empty()) {
         let listening = listening_sockets(&pid.to_string());
-        ports.extend(listening.into_iter().filter(|(_, inode)| inodes.contains(inode)).map(|(port, _)| port));
+        ports.extend(listening.into_iter().filter(|one| inodes.contains(&one.inode)).map(|one| one.address.port()));
     }
     ports
 }
@@ -190,7 +172,7 @@ pub fn listening_ports(pids: &BTreeSet<u32>) -> BTreeSet<u16> {
 /// [`TargetError::NoListener`] if no process does, [`TargetError::Hidden`] if we may not see which one.
 pub fn listeners_of_port(port: u16) -> Result<BTreeSet<u32>, TargetError> {
     let at_port = |of: &str| -> HashSet<u64> {
-        listening_sockets(of).into_iter().filter(|(at, _)| *at == port).map(|(_, inode)| inode).collect()
+        listening_sockets(of).into_iter().filter(|one| one.address.port() == port).map(|one| one.inode).collect()
     };
     let mut inodes = at_port("self");
     if inodes.is_empty() {

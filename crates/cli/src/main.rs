@@ -12,16 +12,19 @@ mod compare;
 mod console;
 mod described;
 mod developer_log;
+mod doctor;
 mod dropin;
 mod environment;
 mod explain;
 mod export;
+mod first_minute;
 mod forecast_method;
 mod given_files;
 mod import;
 mod import_trace;
 mod joined_hosts;
 mod keeper;
+mod known_programs;
 mod kubernetes;
 mod load;
 mod manual;
@@ -54,6 +57,7 @@ mod side_process;
 mod sources;
 mod sql;
 mod table;
+mod top;
 mod view;
 mod watch;
 mod watch_requests;
@@ -69,6 +73,10 @@ Start here:
       where does each request's time go?
   weir explain --port 80
       the same for the requests of real clients
+  weir top
+      what do the servers of this host do now?
+  weir doctor
+      what limits this machine, and what helps?
   weir advise
       what should I change?
   weir view weir-runs/0001
@@ -101,6 +109,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Explain(Box<explain::Args>),
+    Top(top::Args),
+    Doctor(doctor::Args),
     Advise(Box<advise::Args>),
     Load(Box<load::Args>),
     Worker(load::WorkerArgs),
@@ -165,6 +175,9 @@ fn main() -> ExitCode {
     if let Some(outcome) = dropin::by_name(std::env::args_os()) {
         return exit_code(outcome);
     }
+    if first_minute::is_asked() {
+        return exit_code(first_minute::run());
+    }
     let command = match parsed() {
         Ok(command) => command,
         Err(code) => return code,
@@ -179,6 +192,8 @@ fn main() -> ExitCode {
         Command::WhatIf(args) => predict::run_what_if(&args),
         Command::Record(args) => record::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Advise(args) => advise::run(*args),
         Command::View(args) => view::run(&args),
         Command::Console(args) => console::run(&args),

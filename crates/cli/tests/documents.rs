@@ -522,6 +522,8 @@ pages_run! {
     watch_requests_runs: "docs/how-to/watch-requests.md",
     scenarios_run: "docs/how-to/write-a-scenario.md",
     descriptions_run: "docs/how-to/load-from-a-description.md",
+    the_first_minute_runs: "docs/how-to/first-minute.md",
+    the_checks_run: "docs/reference/doctor.md",
     the_slow_page_is_found: "docs/tutorials/find-the-slow-page.md",
     a_site_adapts_to_a_flood: "docs/tutorials/a-site-that-adapts.md",
     client_certificates_run: "docs/how-to/client-certificates.md",

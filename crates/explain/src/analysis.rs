@@ -10,6 +10,7 @@ use crate::nothing;
 use crate::participants::Participants;
 use crate::percentiles;
 use crate::phases::{self, WorkFolds};
+use crate::pieces::pieces_of;
 use crate::proc_side;
 use crate::server_side::ServerSide;
 use crate::spans::{Beside, Chooser, Contexts, Laying, RealTime, Sample, id_of};
@@ -346,11 +347,7 @@ impl Folds {
         }
         let time_ns = response.time_ns();
         let mut pieces = std::mem::take(&mut self.pieces);
-        pieces.clear();
-        for step in response.steps {
-            let detail = self.labels.of(joiner, step.detail, step.from_ns);
-            pieces.push(Piece { part: step.part, detail, ns: step.to_ns - step.from_ns });
-        }
+        pieces_of(joiner, &mut self.labels, response, &mut pieces);
         let labels = &mut self.labels;
         self.participants.push(response.steps, |detail, at_ns| labels.of(joiner, detail, at_ns));
         self.work.push(response);

@@ -246,8 +246,17 @@ mod tests {
             step(from_ns, middle_ns, Part::Run, Detail::Task(7)),
             step(middle_ns, to_ns, Part::WaitTimer, Detail::None),
         ];
-        let response =
-            Response { request, client: None, name, steps: &steps, phases: &[], server: None, unjoinable, trace: None };
+        let response = Response {
+            request,
+            client: None,
+            server_end: None,
+            name,
+            steps: &steps,
+            phases: &[],
+            server: None,
+            unjoinable,
+            trace: None,
+        };
         fold.push(&Joiner::new(Bounds::default()), &mut Labels::new(), &response);
     }
 

@@ -5,6 +5,7 @@
 //! section of the report.
 
 mod analysis;
+pub mod by_server;
 mod course;
 pub mod decisions;
 pub mod figures;
@@ -20,6 +21,7 @@ mod nothing;
 mod participants;
 mod percentiles;
 mod phases;
+mod pieces;
 mod proc_side;
 mod questions;
 pub mod readings;

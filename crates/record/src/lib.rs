@@ -1,13 +1,16 @@
 //! Recordings: how a server's events, those of a load and the transactions of applications get into a run.
 //!
 //! `setup.rs` says what a recording takes; `once.rs`, `under_load.rs` and `always/` are the three ways to make one;
+//! `live.rs` keeps none, and gives figures of all servers of a host window by window;
 //! `hosts/` has several made at once on other hosts.
 
 pub mod always;
 mod child;
 pub mod following;
+mod cost;
 pub mod hosts;
 mod kernel;
+pub mod live;
 mod load;
 mod names;
 mod once;
@@ -18,6 +21,7 @@ mod target;
 mod transactions;
 mod under_load;
 mod user_probes;
+mod windows;
 
 pub use kernel::DISK_MIB;
 pub use load::{ClientEvents, UnwrittenError, Written, into_run};

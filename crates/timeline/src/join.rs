@@ -10,6 +10,7 @@ use crate::phases::{Ended, PhaseName, PhaseStretch, Phases};
 use crate::questions::{QuestionRun, Questions};
 use crate::quic::QuicStreams;
 use crate::served::{Arrival, Exchanges, Served};
+use crate::server_end::ServerEnd;
 use crate::sockets::{Socket, Sockets};
 use crate::step::{Step, push_step};
 use crate::streams::{Streams, Turn};
@@ -99,6 +100,8 @@ pub struct Response<'a> {
     pub request: &'a ClientRequest,
     /// The client's end of its connection, if that is known.
     pub client: Option<SocketAddr>,
+    /// The server's end, where the response is told from the server's sockets.
+    pub server_end: Option<ServerEnd>,
     /// Method and target.
     pub name: &'a str,
     /// Its steps, in their order, from the intended time to the end.
@@ -203,6 +206,13 @@ impl Joiner {
     #[must_use]
     pub fn of_server(bounds: Bounds, tls_ports: &[u16]) -> Self {
         Self { served: Some(Served::new(tls_ports)), streams: Streams::default(), ..Self::new(bounds) }
+    }
+
+    /// Requests of one captured process to another are told as responses, too, beside being part of the outer one's.
+    pub fn tell_inner(&mut self) {
+        if let Some(served) = &mut self.served {
+            served.tells_inner = true;
+        }
     }
 
     /// The recording does not tell of every arrival: what is taken unannounced arrived by then, or with its connection.
@@ -372,6 +382,13 @@ impl Joiner {
             stolen_ns: self.notes.stolen(),
             ..self.statistics.clone()
         }
+    }
+
+    /// How many requests were never answered, by the server's end of their connections; the first 4,096 ends are told
+    /// apart, and those of others are in [`Exchanges::unanswered`] alone.
+    pub fn unanswered(&self) -> impl Iterator<Item = (ServerEnd, u64)> + '_ {
+        let counts = self.served.iter().flat_map(|served| &served.unanswered_at);
+        counts.map(|(end, count)| (*end, *count))
     }
 
     /// Whether a request of a client is known to have begun.
@@ -708,7 +725,10 @@ impl Joiner {
             stream => self.streams.trace_of(at.socket, stream),
         });
         let request = &waiting.request;
-        take(self, &Response { request, client, name, steps: &steps, phases, server, unjoinable, trace });
+        take(
+            self,
+            &Response { request, client, server_end: None, name, steps: &steps, phases, server, unjoinable, trace },
+        );
         self.keep_earlier(&waiting, &steps);
         (self.steps, self.stretches) = (steps, stretches);
         self.release(&waiting);

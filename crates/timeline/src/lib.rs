@@ -62,6 +62,7 @@ mod remarks;
 mod samples;
 mod served;
 mod served_response;
+mod server_end;
 mod sockets;
 mod stacks;
 mod step;
@@ -84,6 +85,7 @@ pub use questions::QuestionRun;
 pub use remarks::{Remark, Remarks};
 pub use samples::{Attributed, Samples};
 pub use served::Exchanges;
+pub use server_end::ServerEnd;
 pub use stacks::Stacks;
 pub use step::{
     Detail, ENDED_CONNECTION, FULL_BACKLOG, HANDSHAKE, HELD_BACK, Step, behind_words, full_backlog_words,

@@ -9,6 +9,7 @@
 //! A connection that is known to speak HTTP/2 is told of by counts alone: its frames are not even one request each.
 
 use crate::messages::Life;
+use crate::server_end::ServerEnd;
 use crate::step::Step;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -225,6 +226,10 @@ pub(crate) struct Served {
     /// Exchanges that are over, to be told: with what has ended them.
     over: VecDeque<(Exchange, End)>,
     pub(crate) counts: Exchanges,
+    /// Requests that were never answered, by the server's end.
+    pub(crate) unanswered_at: FxHashMap<ServerEnd, u64>,
+    /// Requests of one captured process to another are told, too.
+    pub(crate) tells_inner: bool,
     /// Further ports that are encrypted.
     tls_ports: Vec<u16>,
 }

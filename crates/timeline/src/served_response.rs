@@ -7,6 +7,7 @@ use crate::messages::{Life, LongKind};
 use crate::path::{Span, Walk};
 use crate::phases::PhaseStretch;
 use crate::served::{Arrival, Carrier, End, Exchange, Parked, Sort};
+use crate::server_end::ServerEnd;
 use crate::step::Step;
 use std::sync::Arc;
 use weir_wire::Record;
@@ -131,7 +132,8 @@ impl Joiner {
     fn tell(&mut self, mut exchange: Exchange, end: End, take: &mut Take<'_>) {
         let sort = exchange.sort(end);
         let open = self.sockets.get(exchange.socket).map(|socket| socket.open);
-        let inner = open.is_some_and(|open| self.sockets.is_asked_by_traced(&open));
+        let tells_inner = self.served.as_ref().is_some_and(|served| served.tells_inner);
+        let inner = !tells_inner && open.is_some_and(|open| self.sockets.is_asked_by_traced(&open));
         if !inner && matches!(sort, Sort::Response | Sort::Cut) && self.takes_events(&exchange, open, end) {
             return;
         }
@@ -139,7 +141,14 @@ impl Joiner {
         let counts = &mut served.counts;
         match sort {
             _ if inner => counts.inner += 1,
-            Sort::Unanswered => counts.unanswered += 1,
+            Sort::Unanswered => {
+                counts.unanswered += 1;
+                let ends = &mut served.unanswered_at;
+                let end = open.as_ref().map(ServerEnd::from);
+                if let Some(end) = end.filter(|end| ends.len() < MOST_NAMES || ends.contains_key(end)) {
+                    *ends.entry(end).or_default() += 1;
+                }
+            }
             Sort::Handshake => {
                 counts.handshakes += 1;
                 let last_ns = exchange.sent.map_or(0, |sent| sent.last_ns);
@@ -253,8 +262,8 @@ impl Joiner {
             (None, None) => Arc::clone(&self.nameless),
         };
         let Told { steps, phases, server, unjoinable, trace } = told;
-        let client = open.map(|open| open.remote);
-        take(self, &Response { request, client, name: &name, steps, phases, server, unjoinable, trace });
+        let (client, server_end) = (open.map(|open| open.remote), open.as_ref().map(ServerEnd::from));
+        take(self, &Response { request, client, server_end, name: &name, steps, phases, server, unjoinable, trace });
     }
 
     /// The port, and the network namespace where several have it.

@@ -595,6 +595,12 @@ pub(super) const COMMANDS: &[Usage] = &[
         ],
     },
     Usage { path: &["console"], options: &[&["directories", "port"]], modes: &[] },
+    Usage {
+        path: &["top"],
+        options: &[&["interval", "count", "once", "json", "sort", "tls_port", "rung", "without_rung"]],
+        modes: &[],
+    },
+    Usage { path: &["doctor"], options: &[&["jobs", "json"]], modes: &[] },
     Usage { path: &["view"], options: &[&["run", "decisions", "objects", "port"]], modes: &[] },
     Usage {
         path: &["sql"],

@@ -7,6 +7,7 @@ mod causes_study;
 mod delivery;
 mod descriptions;
 mod developer_log;
+mod doctor;
 mod examples;
 mod functions;
 mod given_inputs;
@@ -29,6 +30,7 @@ mod serve_sockets;
 mod sql;
 #[path = "../support/mod.rs"]
 mod support;
+mod top;
 mod trace_files;
 mod view;
 mod watch;

@@ -8,6 +8,7 @@ pub(crate) mod planted;
 pub(crate) mod recording;
 pub(crate) mod resolver;
 pub(crate) mod served;
+pub(crate) mod terminal;
 pub(crate) mod workers;
 
 use serde_json::Value;

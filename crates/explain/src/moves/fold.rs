@@ -227,6 +227,7 @@ mod tests {
         fold.push(&Response {
             request: &request,
             client,
+            server_end: None,
             name: "GET /a",
             steps,
             phases,

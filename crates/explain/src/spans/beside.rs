@@ -188,6 +188,7 @@ mod tests {
         let response = Response {
             request: &request,
             client: port.map(|port| ([127, 0, 0, 1], port).into()),
+            server_end: None,
             name,
             steps: &steps,
             phases: &[],

@@ -1,72 +1,23 @@
 //! Objectives judged and figures told while it is recorded: each window's records are joined as soon as the window is
 //! over, in a thread of their own, and burn rates and figures follow from them.
 
+use crate::windows::{Tap, TapCounts, Window};
 use serde_json::json;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use weir_capture::{CaptureError, EventSource, KindSet};
+use weir_capture::EventSource;
 use weir_explain::figures::{FigureFold, Figures};
 use weir_explain::spans::{RealTime, Sampled};
 use weir_explain::{Objectives, View};
 use weir_measure::burn::{Alert, BurnFold, BurnRule};
 use weir_timeline::{Bounds, Joiner, Labels, Response};
-use weir_wire::{Kind, Record, Slot};
 
 /// Records of a window that are held; where there are more, the window is not judged.
 const MOST_RECORDS: usize = 1 << 20;
 /// Windows that wait to be judged; more are dropped and counted.
 const MOST_WAITING: usize = 2;
-
-/// The records of a window, as they come: each CPU's in order.
-#[derive(Debug, Default)]
-struct Window {
-    records: Vec<(Record, u32)>,
-    slots: Vec<Slot>,
-    overflown: bool,
-}
-
-/// Listens to what is recorded.
-#[derive(Debug)]
-struct Tap {
-    window: Window,
-    to: SyncSender<Window>,
-    missed: Arc<AtomicU64>,
-}
-
-impl EventSource for Tap {
-    fn name(&self) -> &'static str {
-        "objectives"
-    }
-
-    fn attach(&mut self) -> Result<(), CaptureError> {
-        self.window = Window::default();
-        Ok(())
-    }
-
-    fn detach(&mut self) {}
-
-    fn sees(&self) -> KindSet {
-        KindSet::ALL
-    }
-
-    fn see(&mut self, record: &Record, slots: &[Slot]) {
-        if self.window.records.len() >= MOST_RECORDS {
-            self.window.overflown = true;
-        } else {
-            self.window.records.push((*record, self.window.slots.len() as u32));
-            self.window.slots.extend_from_slice(slots);
-        }
-        if record.kind == Kind::Window as u16 && record.flags != 0 {
-            let window = std::mem::take(&mut self.window);
-            if window.overflown || self.to.try_send(window).is_err() {
-                self.missed.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    }
-}
 
 /// Where alerts go.
 pub trait Alerts: Send {
@@ -107,14 +58,14 @@ impl std::fmt::Debug for Outlets {
 pub(super) struct Judge {
     to: Option<SyncSender<Window>>,
     thread: Option<JoinHandle<Vec<String>>>,
-    missed: Arc<AtomicU64>,
+    counts: Arc<TapCounts>,
 }
 
 impl Judge {
     /// Begins.
     pub(super) fn start(view: View, rules: &[BurnRule], server: String, outlets: Outlets) -> anyhow::Result<Self> {
         let (to, from) = sync_channel(MOST_WAITING);
-        let missed = Arc::new(AtomicU64::new(0));
+        let counts: Arc<TapCounts> = Arc::default();
         let mut bench = Bench {
             burns: view.objectives.iter().map(|(_, objective)| BurnFold::new(*objective, rules)).collect(),
             view,
@@ -122,23 +73,23 @@ impl Judge {
             begin: Instant::now(),
             alerts: outlets.alerts,
             figures: outlets.figures.map(|sink| (FigureFold::default(), sink)),
-            missed: Arc::clone(&missed),
+            counts: Arc::clone(&counts),
         };
         let thread = std::thread::Builder::new().name("weir-judge".to_owned()).spawn(move || bench.sit(&from))?;
-        Ok(Self { to: Some(to), thread: Some(thread), missed })
+        Ok(Self { to: Some(to), thread: Some(thread), counts })
     }
 
     /// A source that feeds it.
     pub(super) fn source(&self) -> Option<Box<dyn EventSource>> {
         let to = self.to.clone()?;
-        Some(Box::new(Tap { window: Window::default(), to, missed: Arc::clone(&self.missed) }))
+        Some(Box::new(Tap::new("objectives", MOST_RECORDS, to, Arc::clone(&self.counts))))
     }
 
     /// Ends it; what a reader of the last run should know.
     pub(super) fn finish(mut self) -> Vec<String> {
         self.to = None;
         let mut notes = self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
-        let missed = self.missed.load(Ordering::Relaxed);
+        let missed = self.counts.missed();
         if missed > 0 {
             notes.push(format!(
                 "{missed} windows held too many events to be judged, or to be in the figures, while recording"
@@ -155,7 +106,7 @@ struct Bench {
     begin: Instant,
     alerts: Option<Box<dyn Alerts>>,
     figures: Option<(FigureFold, Box<dyn FigureSink>)>,
-    missed: Arc<AtomicU64>,
+    counts: Arc<TapCounts>,
 }
 
 impl Bench {
@@ -173,8 +124,6 @@ impl Bench {
     fn judge(&mut self, mut window: Window) {
         let mut objectives = Objectives::new(&self.view);
         let (mut joiner, mut labels) = (Joiner::of_server(Bounds::default(), &self.view.tls_ports), Labels::new());
-        // A stable sort: each CPU's records stay in their order.
-        window.records.sort_by_key(|(record, _)| record.time_ns);
         let fold = &mut self.figures;
         let mut take = |joiner: &Joiner, response: &Response<'_>| {
             objectives.push(response);
@@ -182,16 +131,11 @@ impl Bench {
                 fold.push(joiner, &mut labels, response);
             }
         };
-        for (record, at) in &window.records {
-            let slots = window.slots.get(*at as usize..).unwrap_or_default();
-            let slots = slots.get(..usize::from(record.slots)).unwrap_or_default();
-            joiner.push(record, slots, None, &mut take);
-        }
-        joiner.finish(&mut take);
+        window.join(&mut joiner, &mut take);
         objectives.edge(joiner.end_ns());
         if let Some((fold, sink)) = &mut self.figures {
-            let named = fold.window(now(), length_ns(&window.records));
-            sink.window(fold.figures(self.missed.load(Ordering::Relaxed)), named);
+            let named = fold.window(now(), window.length_ns());
+            sink.window(fold.figures(self.counts.missed()), named);
         }
         let at_s = self.begin.elapsed().as_secs();
         for ((text, _, judged), burn) in objectives.judged(0).into_iter().zip(&mut self.burns) {
@@ -204,15 +148,6 @@ impl Bench {
             }
         }
     }
-}
-
-/// How long a window was, by its edges, nanoseconds.
-fn length_ns(records: &[(Record, u32)]) -> u64 {
-    let edge = |ends: bool| {
-        let is_it = |record: &Record| record.kind == Kind::Window as u16 && (record.flags != 0) == ends;
-        records.iter().map(|(record, _)| record).find(|record| is_it(record)).map_or(0, |record| record.b)
-    };
-    edge(true).saturating_sub(edge(false))
 }
 
 /// What the recording's times are by the real clock now.

@@ -1,6 +1,7 @@
 //! What had been spent by a moment.
 
 use super::pace::Spent;
+use crate::cost::own_cpu_ns;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -37,13 +38,6 @@ impl Mark {
             elapsed: self.at.duration_since(last.at),
         }
     }
-}
-
-fn own_cpu_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a timespec of ours; the call writes it and nothing else.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// CPU time of a process with all its threads, those that ended included (proc_pid_stat(5), fields 14 and 15).

@@ -1,14 +1,12 @@
 //! How long to pause between the windows of a recording that goes on for ever, so that its bounds hold.
 
+use crate::cost::EVENT_NS;
 use std::time::Duration;
 
 /// A pause is never shorter.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// Nor longer, however dear a window was: then it says so instead. The bound on disk space goes before.
 const LONGEST: Duration = Duration::from_secs(600);
-/// What a recorded event costs the server at most, nanoseconds: the upper end of what was measured for the sockets'
-/// probes (docs/explanation/what-observing-costs.md says how).
-const EVENT_NS: u64 = 200;
 /// Of a server that uses hardly any CPU time a share would be nothing: a tenth of a CPU is what it counts as at least.
 const LEAST_BUSY: f64 = 0.1;
 

@@ -110,6 +110,12 @@ fn at_socket(time_ns: u64, kind: Kind, socket: u32, position: u64) -> Event {
     (Record { time_ns, kind: kind as u16, a, ..Record::default() }, Vec::new())
 }
 
+/// A connection is over: from TCP_ESTABLISHED (1) to TCP_CLOSE (7).
+fn closed(time_ns: u64, socket: u32) -> Event {
+    let (record, slots) = at_socket(time_ns, Kind::SocketState, socket, 0);
+    (Record { b: 1 | 7 << 8, ..record }, slots)
+}
+
 /// A request of 10 bytes and its response of 20, behind 100 bytes that came before.
 fn exchange() -> [Event; 4] {
     [
@@ -142,7 +148,35 @@ fn what_a_captured_process_asks_is_part_of_another_response() {
         events.extend(exchange());
         let (told, statistics) = serve(&events, often());
         assert_eq!((statistics.exchanges.inner, told.len()), if asks { (1, 0) } else { (0, 1) });
+        // Where each server is looked at by itself, both are told.
+        let mut joiner = Joiner::of_server(often(), &[]);
+        joiner.tell_inner();
+        let mut ends = Vec::new();
+        for (record, slots) in &events {
+            joiner.push(record, slots, None, &mut |_, response| ends.push(response.server_end));
+        }
+        assert_eq!((ends.len(), joiner.statistics().exchanges.inner), (1, 0));
+        assert!(ends[0].is_some_and(|end| end.port == 80), "{ends:?}");
     }
+}
+
+#[test]
+fn requests_without_an_answer_are_counted_by_server() {
+    let mut joiner = Joiner::of_server(often(), &[]);
+    let events = [
+        window(1, 1, false),
+        open(10, SERVERS, 0),
+        at_socket(20, Kind::SocketReady, SERVERS, 110),
+        at_socket(30, Kind::SocketRecv, SERVERS, 110),
+        closed(40, SERVERS),
+        window(100_000_000, 100_000_000, true),
+    ];
+    let mut told = 0;
+    for (record, slots) in &events {
+        joiner.push(record, slots, None, &mut |_, _| told += 1);
+    }
+    let unanswered: Vec<(u16, u64)> = joiner.unanswered().map(|(end, count)| (end.port, count)).collect();
+    assert_eq!((told, unanswered, joiner.statistics().exchanges.unanswered), (0, vec![(80, 1)], 1));
 }
 
 /// Requests that were taken together are one exchange, from the first one's arrival to the last one's end; no request
