@@ -1,11 +1,9 @@
 //! The `weir env` command: readings of now, forecasts, rules in force and the latest decisions of a server that adapts.
 
+use crate::admin_client::AdminAddress;
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,9 +12,6 @@ use weir_store::{Reader, Select};
 use weir_terminal::stop::Stop;
 use weir_terminal::units::counted;
 use weir_terminal::{output, units};
-
-/// The largest file of a token that is read, in bytes.
-const TOKEN_BYTES_MAX: u64 = 1 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,11 +30,6 @@ Examples:
       for a program
 
 Exit status: 0 if it was read, 1 if the server or file could not be read.";
-
-/// How long a server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of an answer at most.
-const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
 /// Show the readings, forecasts, rules in force and decisions of a server that adapts.
 #[derive(Debug, clap::Args)]
@@ -90,41 +80,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn read(args: &Args) -> anyhow::Result<Value> {
     let source = &args.source;
-    let environment = if let Some(path) = source.strip_prefix("unix:") {
-        let stream = UnixStream::connect(path).with_context(|| format!("{source}: no server answers there"))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        asked(stream, None).with_context(|| source.clone())?
-    } else if let Ok(addr) = source.parse::<SocketAddr>() {
-        let stream = TcpStream::connect_timeout(&addr, PATIENCE)
-            .with_context(|| format!("{source}: no server answers there"))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let token = args.token.as_deref().map(token).transpose()?;
-        asked(stream, token.as_deref()).with_context(|| source.clone())?
-    } else {
-        kept(Path::new(source), args.decisions as usize)?
+    let environment = match AdminAddress::of(source, args.token.as_deref())? {
+        Some(address) => match address.ask("GET", "/environment.json")? {
+            (200, body) => {
+                serde_json::from_str(&body).with_context(|| format!("{source}: the answer cannot be read"))?
+            }
+            (404, _) => bail!("{source}: the server there has no rules; start it with weir serve --policy FILE"),
+            (status, _) => bail!("{source}: it answered with status {status}"),
+        },
+        None => kept(Path::new(source), args.decisions as usize)?,
     };
     ensure!(environment.is_object(), "{source}: nothing is known yet; ask again after the first tick");
     Ok(environment)
-}
-
-fn token(path: &Path) -> anyhow::Result<String> {
-    let text = weir_terminal::text_file::read(path, TOKEN_BYTES_MAX).with_context(|| path.display().to_string())?;
-    Ok(text.trim().to_owned())
-}
-
-/// Asks a server at its address for itself.
-fn asked(mut stream: impl Read + Write, token: Option<&str>) -> anyhow::Result<Value> {
-    let token = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
-    write!(stream, "GET /environment.json HTTP/1.1\r\nHost: weir\r\n{token}\r\n")?;
-    let mut answer = String::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("it gave no answer")?;
-    match head.split(' ').nth(1) {
-        Some("200") => serde_json::from_str(body).context("the answer cannot be read"),
-        Some("404") => bail!("the server there has no rules; start it with weir serve --policy FILE"),
-        Some("401") => bail!("the token is missing or wrong; give its file by --token FILE"),
-        status => bail!("it answered with status {}", status.unwrap_or("none")),
-    }
 }
 
 /// What a server has kept in a file, with as many decisions as are wanted.

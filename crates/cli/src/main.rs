@@ -1,6 +1,8 @@
 //! The `weir` command: measures web servers, explains where a request's time goes, and serves the web itself.
 // Comments on options are their help texts, in which brackets are a command's syntax.
 #![allow(rustdoc::broken_intra_doc_links)]
+mod activity;
+mod admin_client;
 mod advise;
 mod agent;
 mod always;
@@ -9,6 +11,7 @@ mod arm;
 mod check;
 mod cluster;
 mod compare;
+mod connections;
 mod console;
 mod described;
 mod developer_log;
@@ -41,6 +44,7 @@ mod record_hosts;
 mod record_session;
 mod refreshed;
 mod replay;
+mod requests;
 mod route;
 mod rung;
 mod scenario;
@@ -133,6 +137,9 @@ enum Command {
     Import(import::Args),
     Watch(watch_requests::Args),
     Env(environment::Args),
+    Activity(activity::Args),
+    Requests(requests::Args),
+    Connections(connections::Args),
     Replay(replay::Args),
     /// Write files and send alerts for a confined server
     #[command(hide = true, alias = "serve-clerk")]
@@ -209,6 +216,9 @@ fn main() -> ExitCode {
         Command::Import(args) => import::run(&args),
         Command::Watch(args) => watch_requests::run(&args),
         Command::Env(args) => environment::run(&args),
+        Command::Activity(args) => activity::run(&args),
+        Command::Requests(args) => requests::run(&args),
+        Command::Connections(args) => connections::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::ServePersister(args) => serve_policy::persister(&args),
         Command::ServeCertificates => serve_acme::certifier(),

@@ -92,7 +92,7 @@ mod tests {
     }
 
     /// Values of which each option takes one.
-    const VALUES: &str = "1 1s f http://h/ 127.0.0.1 127.0.0.1:9 p99<1s 1KB/s 3g 1.3 h:80:127.0.0.1 h:80 256 specweb96 \
+    const VALUES: &str = "1 1s f stop http://h/ 127.0.0.1 127.0.0.1:9 p99<1s 1KB/s 3g 1.3 h:80:127.0.0.1 h:80 256 specweb96 \
                           sha256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU= epoll proc all 1/2s 1h/5m:2 1/60s \
                           socks5://h none events echo webtest csv random robust status=200 4096";
     const VALUE_OF_WORDS: &str = "p50 worse than 5%";

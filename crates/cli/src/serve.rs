@@ -21,9 +21,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_server::{
-    AccessLog, Admin, AdminError, AdminToken, Adviser, ArmRules, BindError, CertificateFiles, ConfigurationError, Io,
-    ListenAddr, LogFormat, LogTarget, Options, Reloader, Server, SiteWord, Symlinks, Teller, is_media_type,
-    parse_configuration, read_configuration,
+    AccessLog, Admin, AdminError, AdminRights, AdminToken, Adviser, ArmRules, BindError, CertificateFiles,
+    ConfigurationError, Io, ListenAddr, LogFormat, LogTarget, Options, Reloader, Server, SiteWord, Symlinks, Teller,
+    is_media_type, parse_configuration, read_configuration,
 };
 use weir_terminal::stop::Stop;
 use weir_terminal::text_file;
@@ -52,6 +52,8 @@ Examples:
       a configuration to begin with; check it by weir check weir.toml
   weir serve --admin unix:admin.sock site
       with a status page: curl --unix-socket admin.sock http://w/metrics
+  weir serve --admin unix:admin.sock --admin-may stop,mark --activity act site
+      and weir activity, weir requests and weir connections show what it does
   weir serve --listen :80 --user www-data /srv/www
       started by root for its port; drops root's rights afterwards
   weir serve --policy flood.policy --decisions log.jsonl site
@@ -178,6 +180,19 @@ pub(crate) struct Args {
     /// File with the token that ADDRESS:PORT requires: Authorization: Bearer TOKEN
     #[arg(long, value_name = "FILE", requires = "admin")]
     admin_token: Option<PathBuf>,
+
+    /// What may be changed at the admin address: stop (end connections and requests), mark (mark deployments); a list
+    /// such as stop,mark [default: nothing]
+    #[arg(long, value_name = "RIGHTS", requires = "admin")]
+    admin_may: Option<AdminRights>,
+
+    /// Keep the last N requests for weir requests; 0 = none [default: 4096]
+    #[arg(long, value_name = "N", requires = "admin", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    history: Option<u32>,
+
+    /// Keep what the server does, minute by minute, in FILE for weir activity: 22 MB, made at the first start
+    #[arg(long, value_name = "FILE")]
+    activity: Option<PathBuf>,
 
     /// Run as this user, with its groups, once all sockets and files are open; for a start as root
     #[arg(long, value_name = "NAME")]
@@ -367,6 +382,9 @@ fn misused(args: &Args, is_file: bool, options: &Options) -> Option<&'static str
             "--cgi runs the scripts of cgi-bin, which the directory does not have; make it, or leave --cgi away",
         );
     }
+    if options.admin_rights.mark && options.activity.is_none() {
+        return Some("the right to mark is for a server that keeps activity; add --activity FILE, or leave it away");
+    }
     (options.certificates.is_empty() && !options.listen_clear.is_empty())
         .then_some("--listen-clear is for a server with TLS; add --tls-cert and --tls-key, or use --listen")
 }
@@ -555,11 +573,19 @@ fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
         log.queries |= args.log_queries;
         log.addresses |= args.log_addresses;
     }
+    tell((args.admin_may, args.history, args.activity), &mut options);
     options.user = args.user.or(options.user);
     options.releases.extend(args.releases);
     options.sandbox = Some(!args.no_sandbox && options.sandbox != Some(false));
     options.notice = |notice| announce(&format!("weir serve: {notice}"), true);
     Ok(options)
+}
+
+/// What the server tells of itself, and what may be changed there.
+fn tell((rights, history, activity): (Option<AdminRights>, Option<u32>, Option<PathBuf>), options: &mut Options) {
+    options.admin_rights = options.admin_rights.and(rights.unwrap_or_default());
+    options.history = history.map_or(options.history, |requests| requests as usize);
+    options.activity = activity.or(options.activity.take());
 }
 
 /// The options of a file, or those for a directory.

@@ -557,6 +557,7 @@ pages_run! {
     serve_files_runs: "docs/how-to/serve-files.md",
     serve_a_site_runs: "docs/how-to/serve-a-site.md",
     routes_run: "docs/how-to/routes.md",
+    see_a_servers_activity_runs: "docs/how-to/see-a-servers-activity.md",
     persistent_scripts_run: "docs/how-to/persistent-scripts.md",
     coming_from_nginx_runs: "docs/how-to/coming-from-nginx.md",
     upgrade_the_server_runs: "docs/how-to/upgrade-the-server.md",

@@ -6,8 +6,8 @@
 
 pub mod always;
 mod child;
-pub mod following;
 mod cost;
+pub mod following;
 pub mod hosts;
 mod kernel;
 pub mod live;

@@ -135,6 +135,14 @@ pub enum BindError {
         /// What the system said.
         source: io::Error,
     },
+    /// The file of activity cannot be used.
+    #[error("cannot keep activity in {path}: {source}", path = path.display())]
+    Activity {
+        /// The file as given.
+        path: PathBuf,
+        /// Why not.
+        source: crate::telemetry::activity::file::ActivityOpenError,
+    },
     /// The user that the server is to run as does not exist.
     #[error("cannot run as {name}: {source}; give the name of a user of this system")]
     User {

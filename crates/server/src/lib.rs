@@ -15,7 +15,7 @@
 //! | `files/` | content, cache, what loops share, encodings, watches, the root |
 //! | `policy/` | questions to the policy runtime: advice, leases, links, bounds |
 //! | `certificates/` | certificates, keys, tickets, OCSP responses, challenges of ACME |
-//! | `telemetry/` | access log, admin page, business transactions (ARM) |
+//! | `telemetry/` | access log, history of requests, activity, admin page, business transactions (ARM) |
 //! | `exchange/` | the life of a request: its body, the response's source and how it is sent, applications |
 //! | `tls/`, `transport/` | what the bytes of a connection go through: TLS, the socket, io_uring |
 //! | `upstream/` | servers that are asked over HTTP, FastCGI, SCGI or uwsgi |
@@ -152,7 +152,11 @@ pub use routing::explanation::{
 pub use site::settings::SiteWord;
 pub use telemetry::access_log::format::FormatError as LogFormatError;
 pub use telemetry::access_log::settings::{AccessLog, LogFormat, LogTarget, OwnFormat, Rotation};
-pub use telemetry::admin::{Admin, AdminError, AdminToken, Teller};
+pub use telemetry::activity::file::ActivityOpenError;
+pub use telemetry::activity::format::{ActivityError, Figures, Mark, MarkKind};
+pub use telemetry::activity::reading::{Activity, ActivityFileError};
+pub use telemetry::activity::shown::{ACTIVITY_HOURS_MAX, ACTIVITY_STEPS_MAX, ShownActivity};
+pub use telemetry::admin::{Admin, AdminError, AdminRights, AdminToken, Teller, UnknownAdminRight};
 pub use telemetry::arm_rules::{ArmRules, ArmRulesError};
 pub use telemetry::watching::{SocketSeen, WatchCategories, WatchCategory, WatchFilter, WatchFilterError};
 pub use upstream::php_pool::PhpPool;

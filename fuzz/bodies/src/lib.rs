@@ -3,6 +3,7 @@
 //! Each takes any bytes and panics where the parser breaks a promise, not only where it panics itself.
 
 mod acme;
+mod activity;
 mod adapt;
 mod agent;
 mod cache;
@@ -44,6 +45,7 @@ mod upstreams;
 mod watching;
 
 pub use acme::acme_message;
+pub use activity::{activity_file, request_filter};
 pub use adapt::{adapt_policy, adapt_readings};
 pub use agent::{agent_lines, arm_memory};
 pub use cache::cache_control;
@@ -168,6 +170,28 @@ mod http {
     pub(crate) mod target;
     pub(crate) mod response {
         pub(crate) use weir_server::Variant;
+    }
+}
+#[path = "."]
+mod telemetry {
+    #[path = "."]
+    pub(crate) mod recent {
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/telemetry/recent/entry.rs"]
+        mod entry;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/telemetry/recent/filter.rs"]
+        mod filter;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/telemetry/recent/past.rs"]
+        mod past;
+
+        /// How many entries of a block there are, and how many of them a filter lets pass; none if it is no filter.
+        pub(crate) fn search(filter: &str, block: &[u8]) -> Option<(usize, usize)> {
+            let filter = filter.parse::<filter::Filter>().ok()?;
+            let passing = past::entries(block).filter(|past| filter.lets_pass(past)).count();
+            Some((past::entries(block).count(), passing))
+        }
     }
 }
 mod http2 {

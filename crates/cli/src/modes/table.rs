@@ -619,7 +619,8 @@ pub(super) const COMMANDS: &[Usage] = &[
             &["root", "example_config", "listen", "take_over", "tls_cert", "tls_key", "listen_clear", "http3"],
             &["listen_quic", "loops", "reserve_loops", "io", "cache_mib", "access_log", "log_format", "log_queries"],
             &["log_addresses", "arm", "policy", "tick", "node", "forecast", "decisions", "environment", "webhook"],
-            &["admin", "admin_token", "user", "no_sandbox", "no_listing", "no_compression", "no_includes"],
+            &["admin", "admin_token", "admin_may", "history", "activity"],
+            &["user", "no_sandbox", "no_listing", "no_compression", "no_includes"],
             &["media_type", "dot_files", "symlinks", "connections_max", "connections_per_address", "idle_timeout"],
             &["stop_timeout", "releases", "php", "cgi", "cluster", "keeper"],
         ],
@@ -720,6 +721,58 @@ pub(super) const COMMANDS: &[Usage] = &[
                 is_on: |matches| given(matches, "json") && (is_address(matches) || is_socket(matches)),
                 idle: &[&["decisions"]],
                 words: "a server's JSON has all that it tells; leave it out",
+            },
+        ],
+    },
+    Usage {
+        path: &["activity"],
+        options: &[&["source", "token", "hours", "mark", "json"]],
+        modes: &[
+            Mode {
+                example: "activity unix:s",
+                is_on: |matches| !is_address(matches),
+                idle: &[&["token"]],
+                words: "only a server that is asked over TCP wants a token; leave it out",
+            },
+            Mode {
+                example: "activity f",
+                is_on: |matches| !is_address(matches) && !is_socket(matches),
+                idle: &[&["mark"]],
+                words: "a mark is set by a running server; give its --admin address in place of the file",
+            },
+            Mode {
+                example: "activity --mark m unix:s",
+                is_on: |matches| given(matches, "mark"),
+                idle: &[&["hours", "json"]],
+                words: "a mark is set here, and nothing shown; leave it out",
+            },
+        ],
+    },
+    Usage {
+        path: &["requests"],
+        options: &[&["source", "filter", "token", "limit", "json"]],
+        modes: &[Mode {
+            example: "requests unix:s",
+            is_on: |matches| !is_address(matches),
+            idle: &[&["token"]],
+            words: "only a server that is asked over TCP wants a token; leave it out",
+        }],
+    },
+    Usage {
+        path: &["connections"],
+        options: &[&["source", "token", "client", "stop", "stop_client", "json"]],
+        modes: &[
+            Mode {
+                example: "connections unix:s",
+                is_on: |matches| !is_address(matches),
+                idle: &[&["token"]],
+                words: "only a server that is asked over TCP wants a token; leave it out",
+            },
+            Mode {
+                example: "connections --stop 0-1 unix:s",
+                is_on: |matches| any_given(matches, &["stop", "stop_client"]),
+                idle: &[&["client", "json"]],
+                words: "something is ended here, and nothing shown; leave it out",
             },
         ],
     },

@@ -49,6 +49,7 @@ pub(super) fn farewell(counts: &Counts) -> String {
         (counts.timeouts, "timeouts"),
         (counts.accept_pauses, "pauses in accepting"),
         (counts.stop_aborted, "responses cut off"),
+        (counts.stopped_by_order, "connections and requests ended by order"),
         (counts.log_dropped, "log lines dropped"),
     ];
     let mut line = format!(

@@ -22,6 +22,9 @@ const REQUEST: &[u8] = b"GET /a.txt?page=2 HTTP/1.1\r\nHost: localhost\r\nRefere
 /// Instructions that a line of each form may add to a request, with all that becomes of it later: 677, 1,114 and 2,528
 /// measured with Rust 1.95, and a tenth of room.
 const LOG_MOST: [(&str, f64); 3] = [("common", 745.0), ("combined", 1_225.0), ("json", 2_790.0)];
+/// Instructions that the history of requests adds to one, where there is an admin address: an entry of some 150 bytes is
+/// written and copied, and the clock read twice. Counted by hand there are some 600.
+const NOTE_MOST: f64 = 1_200.0;
 /// Instructions of marks on the way of a request for what is in memory: two for each of read, route, cache, send, done;
 /// 10.00 measured.
 const MARKS_MOST: f64 = 10.0;
@@ -42,6 +45,24 @@ fn a_line_of_the_log_is_few_instructions() {
             within(format, line, 50.0, most)?;
         }
         Ok(())
+    });
+}
+
+#[test]
+fn a_noted_request_is_few_instructions() {
+    let _turn = alone();
+    if require::program("valgrind").is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a directory");
+    let admin = format!("unix:{}", folder.path().join("admin").display());
+    settled(|least| {
+        let mut each =
+            |args: &[&str]| least.each(args.concat(), (FEW, MORE), |requests| total(&counted(args, requests)));
+        let without = each(&["--admin", &admin, "--history", "0"]);
+        let note = each(&["--admin", &admin]) - without;
+        eprintln!("{note:.0} instructions for a noted request, {without:.0} for one without");
+        within("history", note, 50.0, NOTE_MOST)
     });
 }
 

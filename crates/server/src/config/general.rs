@@ -6,7 +6,7 @@ use crate::certificates::settings::CertificateFiles;
 use crate::config::options::Options;
 use crate::io::listen::ListenAddr;
 use crate::telemetry::access_log::settings::{AccessLog, LogFormat, LogTarget, Rotation};
-use crate::telemetry::admin::{Admin, AdminError, AdminToken};
+use crate::telemetry::admin::{Admin, AdminError, AdminRights, AdminToken};
 use crate::telemetry::arm_rules::ArmRules;
 use std::time::Duration;
 
@@ -15,6 +15,9 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// Files up to this size are held in memory where most is encrypted: what is encrypted is copied anyhow, and from memory
 /// it is without a system call.
 const ENCRYPTED_FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Requests of a history at most: a quarter of a gigabyte.
+const HISTORY_MAX: u64 = 1_000_000;
 
 /// Reads it; where the file has its certificates.
 pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) -> Vec<usize> {
@@ -66,8 +69,10 @@ pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) -> Vec<usize> {
     let sites = super::site::read(table, options.site_kind(), options.sandbox);
     options.serve_so(sites);
     if let Some(admin) = table.get("admin").and_then(|value| value.table("[admin]")) {
+        read_questions(&admin, options);
         options.admin = read_admin(&admin);
     }
+    options.activity = table.get("activity").and_then(|value| value.path());
     if let Some(policy) = table.get("policy") {
         options.policy = super::policy::read(&policy);
     } else if let Some(value) = table.get("reserve_loops").filter(|_| options.reserve_loops > 0) {
@@ -273,6 +278,21 @@ fn read_log(table: &Table<'_, '_>, options: &mut Options) {
     log.addresses = flag("addresses", &["%h", "%a"]);
     table.finish();
     options.access_log = Some(log);
+}
+
+/// How many requests the admin address tells of, and what may be changed there.
+fn read_questions(table: &Table<'_, '_>, options: &mut Options) {
+    if let Some(requests) = table.get("history").and_then(|value| value.integer(0..=HISTORY_MAX)) {
+        options.history = requests as usize;
+    }
+    for item in table.get("may").map(|value| value.strings()).unwrap_or_default() {
+        match item.text().parse::<AdminRights>() {
+            Ok(rights) => options.admin_rights = options.admin_rights.and(rights),
+            Err(error) => {
+                item.wrong(format!("there is no right \"{}\"", error.right), "there are \"stop\" and \"mark\"")
+            }
+        }
+    }
 }
 
 fn read_admin(table: &Table<'_, '_>) -> Option<Admin> {

@@ -15,7 +15,7 @@ use crate::policy::settings::PolicyOptions;
 use crate::policy::throttle::Throttle;
 use crate::site::settings::{SiteBounds, SiteKind, SiteWord};
 use crate::telemetry::access_log::settings::AccessLog;
-use crate::telemetry::admin::{Admin, Teller};
+use crate::telemetry::admin::{Admin, AdminRights, Teller};
 use crate::telemetry::arm_rules::ArmRules;
 use crate::upstream::common::Common;
 use crate::upstream::php_pool::PhpPool;
@@ -81,6 +81,12 @@ pub struct Options {
     pub access_log: Option<AccessLog>,
     /// Where the server tells of itself: a page, JSON, metrics for Prometheus. Default: nowhere.
     pub admin: Option<Admin>,
+    /// What may be changed at the admin address. Default: nothing.
+    pub admin_rights: AdminRights,
+    /// Requests that are kept for the admin address; 0 = none. Without an admin address there are none. Default: 4096.
+    pub history: usize,
+    /// The file in which the server keeps what it did, minute by minute. Default: none.
+    pub activity: Option<PathBuf>,
     /// The user as whom the server runs when it was started as root, once everything is open. Default: as it was
     /// started.
     pub user: Option<String>,
@@ -272,6 +278,9 @@ impl Options {
             site_word: SiteWord::default(),
             access_log: None,
             admin: None,
+            admin_rights: AdminRights::default(),
+            history: 4096,
+            activity: None,
             user: None,
             sandbox: None,
             releases: Vec::new(),

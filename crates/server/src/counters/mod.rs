@@ -131,6 +131,8 @@ counters! {
     relays_broken,
     /// Connections lost to an error, or closed by the client in the middle of a response.
     connections_broken,
+    /// Connections and requests that were ended by order at the admin address.
+    stopped_by_order,
     /// Connections closed at the end of the stop timeout with their response unfinished.
     stop_aborted,
     /// Connections that went over to io_uring.

@@ -9,14 +9,18 @@ use crate::files::root::place::Place;
 use crate::http::limits::Limits;
 use crate::io::epoll::{Epoll, Waker};
 use crate::io::listen::{self, ListenAddr, Listener, Local, LocalAddr};
-use crate::io::user::User;
+use crate::io::user::{User, give_to};
 use crate::io::way::Io;
 use crate::process::succession::Succession;
 use crate::quic::QUIC_MAX;
 use crate::quic::predecessor::Predecessor;
 use crate::quic::{self, Former, Opened, QuicSocket};
 use crate::telemetry::access_log::LogWriter;
+use crate::telemetry::activity::file::ActivityFile;
+use crate::telemetry::activity::format::Geometry;
+use crate::telemetry::activity::keeper::ActivityKept;
 use crate::telemetry::admin::AdminServer;
+use crate::telemetry::recent::Recent;
 use crate::tls::TrafficSecrets;
 use crate::transport::ring::{self, Ring};
 use std::io;
@@ -96,6 +100,23 @@ pub(super) fn open_log(
         log.give_to(user);
     }
     Ok((log, user))
+}
+
+/// Opens the file of activity, as root where the server was started so: the user who will write it gets it.
+pub(super) fn open_activity(options: &Options, user: Option<&User>) -> Result<Option<Arc<ActivityKept>>, BindError> {
+    let Some(path) = options.activity.as_ref() else { return Ok(None) };
+    let failed = |source| BindError::Activity { path: path.clone(), source };
+    let file = ActivityFile::open(path, Geometry::USUAL).map_err(failed)?;
+    if let Some(user) = user {
+        // Where that is refused, what is open stays open.
+        let _ = give_to(file.as_file(), user);
+    }
+    Ok(Some(Arc::new(ActivityKept::new(path.clone(), file))))
+}
+
+/// The history of requests that the admin address tells of.
+pub(super) fn history(options: &Options) -> Option<Arc<Recent>> {
+    (options.admin.is_some() && options.history > 0).then(|| Arc::new(Recent::new(options.history)))
 }
 
 /// Certificates, and what TLS does with them.

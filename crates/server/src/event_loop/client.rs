@@ -2,6 +2,7 @@
 
 pub(crate) mod copying;
 mod moving;
+mod now;
 pub(crate) mod relaying;
 
 use self::relaying::Relaying;
@@ -11,6 +12,7 @@ use crate::exchange::eviction::Yields;
 use crate::http::limits::Timeouts;
 use crate::http1::connection::{Connection, Turn};
 use crate::http2;
+use crate::io::clock::now_ms;
 use crate::io::epoll::{Interest, Readiness};
 use crate::loop_state::LoopState;
 use crate::telemetry::arm_requests::Owed;
@@ -29,6 +31,8 @@ pub(crate) struct Client {
     proxy: Option<Box<SocketAddr>>,
     /// What the event queue was told.
     pub(crate) registered: Option<Interest>,
+    /// When it came, by the loop's clock.
+    began_ms: u64,
     /// Turns that do not wait for room before it joins the ring.
     pub(crate) before_joining: u8,
     /// Whether another process may have a descriptor of the socket: to close it here does not end the connection.
@@ -57,6 +61,7 @@ impl Client {
             peer,
             proxy: None,
             registered: None,
+            began_ms: state.clock.now_ms,
             before_joining: 0,
             is_held_elsewhere: false,
         }
@@ -97,6 +102,7 @@ impl Client {
             peer,
             proxy: Some(Box::new(peer)),
             registered: None,
+            began_ms: now_ms(),
             before_joining: 0,
             is_held_elsewhere: false,
         }

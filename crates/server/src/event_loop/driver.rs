@@ -361,7 +361,7 @@ impl EventLoop {
         if !self.again.is_empty() || !self.closing.is_empty() || links_wait {
             return 0;
         }
-        let log_is_empty = self.state.log.as_ref().is_none_or(crate::telemetry::access_log::LogBuffer::is_empty);
+        let log_is_empty = self.state.log.as_ref().is_none_or(crate::telemetry::response_log::ResponseLog::is_empty);
         let has_own = self.state.router.has_probes() || self.state.router.has_background();
         let look_ms = self.followed.next_look_ms();
         let is_idle = self.is_empty() && self.links.is_empty() && !has_own && look_ms.is_none();

@@ -3,6 +3,7 @@
 mod adopted_contents;
 mod binding;
 pub(crate) mod client;
+mod connected;
 mod driver;
 mod eviction;
 mod followed;

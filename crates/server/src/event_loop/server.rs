@@ -25,8 +25,12 @@ use crate::quic::predecessor::Predecessor;
 use crate::quic::{Former, QuicSocket};
 use crate::routing::fields::Fields;
 use crate::telemetry::access_log::LogWriter;
+use crate::telemetry::activity::durations::Durations;
+use crate::telemetry::activity::keeper::{ActivityKept, Sources};
 use crate::telemetry::admin::{AdminServer, Process, View};
 use crate::telemetry::arm_requests::{ArmRequests, Names};
+use crate::telemetry::recent::{Recent, RecentNotes};
+use crate::telemetry::response_log::ResponseLog;
 use crate::telemetry::watching::Hub;
 use crate::upstream::cache::store::Cache;
 use crate::upstream::context::UpstreamContext;
@@ -47,6 +51,10 @@ pub struct Server {
     quic: Option<Arc<quinn_proto::ServerConfig>>,
     log: Option<LogWriter>,
     admin: Option<AdminServer>,
+    activity: Option<Arc<ActivityKept>>,
+    recent: Option<Arc<Recent>>,
+    /// Times of requests, by loops.
+    durations: Vec<Arc<Durations>>,
     predecessor: Option<Predecessor>,
     former: Arc<Former>,
     succession: Arc<Succession>,
@@ -82,6 +90,8 @@ impl Server {
         let reopen = Arc::new(AtomicBool::new(false));
         let opens_log = Arc::new(AtomicBool::new(false));
         let (log, user) = binding::open_log(&options, &opens_log)?;
+        let activity = binding::open_activity(&options, user.as_ref())?;
+        let recent = binding::history(&options);
         let (certificates, tls) = binding::load_certificates(&options)?;
         let sockets = binding::open_sockets(&options)?;
         let quic = binding::quic_config(certificates.as_ref(), &sockets.locals, &options)?;
@@ -114,6 +124,9 @@ impl Server {
             quic,
             log,
             admin: sockets.admin,
+            activity,
+            recent,
+            durations: (0..counters.0.len()).map(|_| Arc::default()).collect(),
             predecessor: sockets.predecessor,
             former: Arc::new(sockets.former),
             succession: sockets.succession,
@@ -256,6 +269,8 @@ impl Server {
         shared_content.start().map_err(failed)?;
         self.caches().try_for_each(|cache| cache.clean()).map_err(failed)?;
         let admin_thread = self.admin.take().map(|admin| admin.start(view)).transpose().map_err(failed)?;
+        let activity = self.activity.as_ref().map(|activity| activity.start(self.activity_sources(&open)));
+        let activity_thread = activity.transpose().map_err(failed)?;
         let supervision = Supervision {
             options: &self.options,
             counters: &self.counters,
@@ -278,6 +293,9 @@ impl Server {
         let outcome = loops.run(starts, supervision, stop, beside);
         if let Some(thread) = log_thread {
             thread.join();
+        }
+        if let Some(thread) = activity_thread {
+            thread.end();
         }
         outcome.map(|()| self.counters.read())
     }
@@ -331,6 +349,10 @@ impl Server {
             hosts: Arc::clone(hosts),
             reloads: Arc::<Reloads>::clone(&self.reloader.0),
             former: Arc::<Succession>::clone(&self.succession),
+            connected: Arc::<Sessions>::clone(&self.sessions),
+            rights: self.options.admin_rights,
+            recent: self.recent.clone(),
+            activity: self.activity.clone(),
             challenges: self.options.challenges.clone(),
             keys: self.certificates.as_ref().map(Certificates::keys),
             process: Process::open(),
@@ -350,6 +372,24 @@ impl Server {
         }
     }
 
+    /// What a loop notes of requests, where there is a history.
+    fn notes(&self, index: usize) -> Option<RecentNotes> {
+        Some(RecentNotes::new(Arc::clone(self.recent.as_ref()?), Arc::clone(self.durations.get(index)?)))
+    }
+
+    /// What the activity is made of.
+    fn activity_sources(&self, open: &Arc<Open>) -> Sources {
+        Sources {
+            counters: self.counters.clone(),
+            open: Arc::clone(open),
+            durations: self.durations.clone(),
+            reloads: Arc::<Reloads>::clone(&self.reloader.0),
+            is_followed: Arc::clone(&self.is_followed),
+            took_over: self.options.take_over,
+            notice: self.options.notice,
+        }
+    }
+
     /// All loops before their threads; the server gives them what it has set up for them.
     fn starts(
         &mut self,
@@ -358,6 +398,7 @@ impl Server {
         shared_content: &Arc<SharedContent>,
         upstreams: &Arc<UpstreamContext>,
     ) -> Vec<Start> {
+        let parts = std::mem::take(&mut self.parts);
         let names = Arc::new(Names::default());
         let rules = self.options.arm.clone().map(Arc::new);
         let start = |(index, part): (usize, LoopParts)| Start {
@@ -370,7 +411,7 @@ impl Server {
             quic: (part.quic, self.quic.clone(), Arc::clone(&self.former), alt_svc.clone()),
             root: part.root,
             tls: self.tls.clone(),
-            log: self.log.as_ref().map(LogWriter::buffer),
+            log: ResponseLog::new(self.log.as_ref().map(LogWriter::buffer), self.notes(index)),
             arm: rules.as_ref().and_then(|rules| ArmRequests::new(rules, &names)),
             shared_content: Arc::clone(shared_content),
             priors: Arc::clone(&self.insight.priors),
@@ -381,7 +422,7 @@ impl Server {
             upstreams: Arc::clone(upstreams),
             sessions: Arc::clone(&self.sessions),
         };
-        std::mem::take(&mut self.parts).into_iter().enumerate().map(start).collect()
+        parts.into_iter().enumerate().map(start).collect()
     }
 }
 

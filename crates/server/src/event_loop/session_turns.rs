@@ -107,6 +107,9 @@ impl EventLoop {
             },
             Order::Copy(.., answer) if answer.is_left() => {}
             Order::Copy(keys, round, answer) => drop(answer.give(self.copy_sessions(keys, round))),
+            Order::Connected(_, answer) if answer.is_left() => {}
+            Order::Connected(of, answer) => drop(answer.give(self.connected(of))),
+            Order::Stop(what, answer) => drop(answer.give(self.stop(what))),
             Order::Begin { token, until } => return self.begin_adopted(token, until),
         }
         Done::Yes

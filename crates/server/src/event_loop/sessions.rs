@@ -18,7 +18,8 @@ use crate::policy::sessions::{
     AdoptError, OpenSession, SESSION_BYTES_MAX, SessionAccess, TakeError, TakenRelay, TakenSession,
 };
 use crate::process::session::{ContentName, Pending, Session};
-use std::net::SocketAddr;
+use crate::telemetry::admin::connected::{Connections, Ended, Stop};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +27,8 @@ use std::time::{Duration, Instant};
 
 /// How long a loop may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long all of them together may take where the admin address asks, which has other visitors.
+const VISIT_PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of a session that are asked for at once.
 const BYTES_MAX: u64 = 16 << 20;
 
@@ -89,6 +92,10 @@ pub(super) enum Order {
     /// Copies connections whose responses take long, with their keys or not; also those that were copied already, if it is
     /// said.
     Copy(TlsKeys, CopyRound, Answer<LoopCopies>),
+    /// Says who is connected: all, or those of an address.
+    Connected(Option<IpAddr>, Answer<Connections>),
+    /// Ends connections or a request.
+    Stop(Stop, Answer<Ended>),
     /// Lets a connection begin whose socket was in repair mode; not after this time.
     Begin { token: u64, until: Instant },
 }
@@ -206,6 +213,18 @@ impl Sessions {
             posted.then(|| answer.wait(PATIENCE)).flatten().unwrap_or_default()
         };
         (0..self.mailboxes.len()).flat_map(of_loop).collect()
+    }
+
+    /// What each loop says within a second, all asked at once; those that say nothing have `None`. Loops that have ended
+    /// are left out.
+    pub(super) fn ask_each<T>(&self, order: impl Fn(Answer<T>) -> Order) -> Vec<Option<T>> {
+        let ask = |index| {
+            let answer = Answer::of(1);
+            self.post(index, order(answer.clone())).is_none().then_some(answer)
+        };
+        let asked: Vec<Answer<T>> = (0..self.mailboxes.len()).filter_map(ask).collect();
+        let until = Instant::now() + VISIT_PATIENCE;
+        asked.into_iter().map(|answer| answer.wait(until.saturating_duration_since(Instant::now()))).collect()
     }
 
     /// Asks the first loop that has not ended.
@@ -351,6 +370,8 @@ impl Order {
                 answer.pass(Err(Refused { error: AdoptError::NoAnswer, adopted: Some(adopted) }));
             }
             Self::Copy(.., answer) => answer.pass(LoopCopies::default()),
+            Self::Connected(_, answer) => answer.pass(Connections::default()),
+            Self::Stop(_, answer) => answer.pass(Ended::default()),
             Self::Begin { .. } => {}
         }
     }

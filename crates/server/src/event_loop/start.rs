@@ -31,9 +31,9 @@ use crate::quic::{self, Former, QuicSocket};
 use crate::routing::fields::Fields;
 use crate::routing::{Hosts, Router};
 use crate::site::{Share, Site};
-use crate::telemetry::access_log::LogBuffer;
 
 use crate::telemetry::arm_requests::ArmRequests;
+use crate::telemetry::response_log::ResponseLog;
 use crate::telemetry::watching::Hub;
 use crate::transport::ring::Ring;
 use crate::upstream::context::UpstreamContext;
@@ -55,7 +55,7 @@ pub(super) struct Start {
     pub(super) quic: (Vec<QuicSocket>, Option<Arc<quinn_proto::ServerConfig>>, Arc<Former>, Fields),
     pub(super) root: Root,
     pub(super) tls: Option<Arc<rustls::ServerConfig>>,
-    pub(super) log: Option<LogBuffer>,
+    pub(super) log: Option<ResponseLog>,
     pub(super) arm: Option<ArmRequests>,
     pub(super) shared_content: Arc<SharedContent>,
     /// What is expected of clients.

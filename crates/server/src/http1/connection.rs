@@ -8,6 +8,7 @@
 mod copying;
 mod ends;
 pub(crate) mod moving;
+mod now;
 mod streaming;
 
 use crate::counters::census::State;
@@ -124,6 +125,8 @@ pub(crate) struct Connection {
     body_bytes: usize,
     /// Both addresses of the socket, once an application was told them.
     ends: OnceCell<Box<Ends>>,
+    /// Requests so far, where they are told.
+    told: u64,
 }
 
 impl Connection {
@@ -147,6 +150,7 @@ impl Connection {
             leased: Leased::default(),
             body_bytes: 0,
             ends: OnceCell::new(),
+            told: 0,
         };
         connection.enter(Phase::Head, state);
         connection
@@ -455,8 +459,7 @@ impl Connection {
                         (self.saved_for, self.deadline_ms) = (SavedFor::Bound, u64::MAX); // The bound says how long.
                         break;
                     }
-                    at += head_bytes;
-                    is_new = true;
+                    (at, is_new) = (at + head_bytes, true);
                     let stays = self.prepare_body(&request, at < filled, limits) && !*stopping;
                     if !stays {
                         self.end_behind_response(at == filled);
@@ -483,6 +486,7 @@ impl Connection {
                     counts.count(exchange.status);
                     if let Some(log) = log {
                         log.begin(&mut exchange.record.log, Some(&request), peer.client, exchange.status, clock);
+                        self.told += 1;
                     }
                     if let Some(arm) = arm {
                         received.since(&mut self.saved_since_ns);

@@ -6,6 +6,7 @@
 //! body does not come in time ends the connection.
 
 mod moving;
+mod now;
 mod phase;
 
 use super::stream::{Step, Stream, WINDOW_BYTES};

@@ -299,7 +299,7 @@ impl Connection {
     }
 
     /// Takes a stream out of the queue of those that wait, as its client does not want the answer any more.
-    fn leave_queue(&self, place: usize, state: &mut LoopState) {
+    pub(super) fn leave_queue(&self, place: usize, state: &mut LoopState) {
         let stream = &self.streams[place];
         if stream.parked.is_some() {
             state.remove_gone(self.number, Some(u64::from(stream.id)));

@@ -72,6 +72,8 @@ pub(crate) struct Connection {
     phase_deadline_ms: u64,
     deadline_ms: u64,
     next_ping_ms: u64,
+    /// When it came, by the loop's clock.
+    pub(super) began_ms: u64,
     /// A response was begun or finished, or some of one taken, since the phase was looked at.
     pub(super) is_new: bool,
     /// What the client has shown, where hosts ask for certificates.
@@ -117,6 +119,7 @@ impl Connection {
             phase_deadline_ms: 0,
             deadline_ms: 0,
             next_ping_ms: 0,
+            began_ms: state.clock.now_ms,
             is_new: true,
             entry: None,
             taken_in: TakenIn::Nothing,

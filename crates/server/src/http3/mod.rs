@@ -12,6 +12,7 @@ mod frame;
 mod inbound;
 mod incoming;
 mod marks;
+mod now;
 mod qpack;
 mod stream;
 

@@ -80,6 +80,12 @@ impl ConnectionFacts {
     }
 }
 
+/// Bytes that have come of a socket's client, and those that it has acknowledged; none where the kernel does not say.
+pub(crate) fn moved_bytes(socket: RawFd) -> Option<(u64, u64)> {
+    let info = info(socket).ok()?;
+    Some((number(&info, BYTES_RECEIVED), number(&info, BYTES_ACKED)))
+}
+
 /// Bytes that a socket's client has not acknowledged; 0 where the kernel does not say.
 pub(crate) fn unacknowledged_bytes(socket: RawFd) -> u32 {
     queued_bytes(socket).unwrap_or(0)

@@ -19,8 +19,8 @@ use crate::policy::throttle::{Asker, Gate, Throttles};
 use crate::process::reload::Reloads;
 use crate::routing::Router;
 use crate::routing::fields::Fields;
-use crate::telemetry::access_log::LogBuffer;
 use crate::telemetry::arm_requests::{ArmRequests, Owed, Received};
+use crate::telemetry::response_log::ResponseLog;
 use crate::telemetry::watching::Network;
 use crate::transport::ring::Ring;
 use std::cell::Cell;
@@ -40,7 +40,8 @@ const KEPT_HEAD_BYTES_MAX: usize = 8 << 10;
 pub(crate) struct LoopState {
     pub(crate) clock: Clock,
     pub(crate) router: Router,
-    pub(crate) log: Option<LogBuffer>,
+    /// The access log and the history of requests, where there is either.
+    pub(crate) log: Option<ResponseLog>,
     pub(crate) arm: Option<ArmRequests>,
     /// Ends of responses that wait for the ring's next call, with the tokens of their connections.
     pub(crate) owed: Vec<(u64, Owed)>,
@@ -87,7 +88,7 @@ pub(crate) struct LoopState {
 impl LoopState {
     pub(crate) fn new(
         router: Router,
-        log: Option<LogBuffer>,
+        log: Option<ResponseLog>,
         arm: Option<ArmRequests>,
         options: &Options,
         counters: Counters,
@@ -319,7 +320,7 @@ fn finish_application(counts: &LoopCounters, exchange: &mut Exchange) {
 }
 
 #[inline]
-fn finish_in(log: &mut Option<LogBuffer>, counts: &LoopCounters, exchange: &mut Exchange) {
+fn finish_in(log: &mut Option<ResponseLog>, counts: &LoopCounters, exchange: &mut Exchange) {
     if matches!(exchange.source, Source::Application(_)) {
         finish_application(counts, exchange);
     }
@@ -327,7 +328,8 @@ fn finish_in(log: &mut Option<LogBuffer>, counts: &LoopCounters, exchange: &mut 
         host.count(exchange.status, exchange.sent_bytes());
     }
     if let Some(log) = log
-        && !log.end(&exchange.record.log, exchange.body_sent_bytes(), exchange.sent_bytes())
+        && let (body_bytes, all_bytes) = (exchange.body_sent_bytes(), exchange.sent_bytes())
+        && !log.end(&mut exchange.record.log, body_bytes, all_bytes)
     {
         counts.log_dropped.add_shared(1);
     }

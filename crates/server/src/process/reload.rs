@@ -64,6 +64,9 @@ impl Reloader {
             ("arm", before.arm != options.arm),
             ("policy (all but what the file says)", !is_same_but_for_its_file(before, &options)),
             ("admin", before.admin != options.admin),
+            ("admin.may", before.admin_rights != options.admin_rights),
+            ("admin.history", before.history != options.history),
+            ("activity", before.activity != options.activity),
             ("user", before.user != options.user),
             ("sandbox", before.sandbox != options.sandbox),
             ("releases", before.releases != options.releases),
@@ -235,8 +238,14 @@ impl Reloads {
             Some(rules) => rules.0.sites.iter().map(|site| (&site.place, site.place.follow(is_asked))).collect(),
             None => vec![(&*self.place, self.place.follow(is_asked))],
         };
-        if looks.iter().any(|(_, look)| matches!(look, Look::Moved(_))) {
+        let moved =
+            looks.iter().find_map(|(place, look)| if let Look::Moved(to) = look { Some((place, to)) } else { None });
+        if let Some((place, to)) = moved {
             let generation = self.generation.fetch_add(1, Ordering::Release) + 1;
+            let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+            history.roots_moved += 1;
+            history.last_root = Some(format!("{} leads to {}", place.path().display(), to.display()));
+            drop(history);
             tracing::info!(generation, "a root leads elsewhere");
         }
         looks.into_iter().filter_map(|(place, look)| told(place, look, options.sandbox == Some(true))).collect()

@@ -9,6 +9,7 @@ use crate::http3;
 use crate::io::epoll::Interest;
 use crate::io::open::{Entry, Open};
 use crate::loop_state::LoopState;
+use crate::telemetry::admin::connected::{ConnectionNow, Ended, Stop};
 use bytes::BytesMut;
 use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig, Transmit};
 use quinn_udp::RecvMeta;
@@ -483,6 +484,36 @@ impl Endpoint {
             let tunnels = slot.connection.tunnels();
             census.count_under_way(tunnels, streams - tunnels);
         }
+    }
+
+    /// The connections, as they are told.
+    pub(crate) fn connected(&self, now_ms: u64) -> impl Iterator<Item = ConnectionNow> {
+        self.connections.iter().flatten().map(move |slot| slot.connection.now(now_ms))
+    }
+
+    /// Ends what is meant by order.
+    pub(crate) fn stop(&mut self, what: Stop, state: &mut LoopState, open: &Open) -> Ended {
+        let (mut stopped, now) = (Ended::default(), Instant::now());
+        for index in 0..self.connections.len() {
+            let Some(slot) = self.connections[index].as_mut() else { continue };
+            let connection = &mut slot.connection;
+            let is_meant = match what {
+                Stop::Connection(id) | Stop::Request(id, _) => connection.number() == id.0,
+                Stop::Client(address) => connection.peer().ip().to_canonical() == address.to_canonical(),
+            };
+            if !is_meant || connection.is_closed() {
+                continue;
+            }
+            if let Stop::Request(_, stream) = what {
+                stopped.requests += usize::from(connection.stop_request(stream, state));
+            } else {
+                connection.close(http3::Code::NoError, now, state);
+                stopped.connections += 1;
+            }
+            self.wake(index);
+        }
+        self.work(state, open);
+        stopped
     }
 
     /// Connections that have requests under way.

@@ -7,6 +7,7 @@ use crate::exchange::life::Exchange;
 use crate::files::resource::Resource;
 use crate::http1::connection::Connection;
 use crate::http2;
+use crate::io::clock::now_ms;
 use crate::io::ends::Ends;
 use crate::io::epoll::Interest;
 use crate::loop_state::LoopState;
@@ -131,7 +132,8 @@ impl Client {
             }
             None => Protocol::Http1(Connection::of_session(socket, peer, session, contents, handlers, state)?),
         };
-        Ok(Self { protocol, fd, peer, proxy, registered: None, before_joining: 0, is_held_elsewhere: false })
+        let began_ms = state.clock.now_ms;
+        Ok(Self { protocol, fd, peer, proxy, registered: None, began_ms, before_joining: 0, is_held_elsewhere: false })
     }
 
     /// What stands in the place of one until that is made.
@@ -142,6 +144,7 @@ impl Client {
             peer,
             proxy: None,
             registered: None,
+            began_ms: now_ms(),
             before_joining: 0,
             is_held_elsewhere: false,
         }
@@ -152,6 +155,7 @@ impl Client {
         // Its sockets have tokens of their own.
         let registered = Some(Interest::Input);
         let (protocol, peer) = (Protocol::Relaying(Box::new(relaying)), SocketAddr::new(peer, 0));
-        Self { protocol, fd: -1, peer, proxy: None, registered, before_joining: 0, is_held_elsewhere: false }
+        let began_ms = now_ms();
+        Self { protocol, fd: -1, peer, proxy: None, registered, began_ms, before_joining: 0, is_held_elsewhere: false }
     }
 }

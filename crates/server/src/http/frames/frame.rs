@@ -40,6 +40,7 @@ pub(crate) enum Code {
     StreamClosed = 5,
     FrameSize = 6,
     RefusedStream = 7,
+    Cancel = 8,
     Compression = 9,
     EnhanceYourCalm = 11,
 }

@@ -6,6 +6,7 @@ use crate::counters::host_counts::HostCounts;
 use crate::http::request::Request;
 use crate::io::clock::Clock;
 use crate::telemetry::access_log::settings::AccessLog;
+use crate::telemetry::recent::Noted;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -104,6 +105,8 @@ pub(crate) struct LogLine {
     pub(crate) user: String,
     /// The host that answers.
     pub(crate) host: Option<Arc<HostCounts>>,
+    /// The same request in the history. It is not cleared with the line, but written anew with the next one.
+    pub(crate) noted: Noted,
 }
 
 /// A line that another server completes.
@@ -268,6 +271,7 @@ impl LogLine {
     /// Puts the status in that was not known at the beginning; it has three digits.
     #[cold]
     pub(crate) fn know_status(&mut self, status: u16) {
+        self.noted.know_status(status);
         for at in self.status_at.drain(..) {
             let digits = [status / 100, status / 10, status].map(|digits| b'0' + (digits % 10) as u8);
             if let Some(place) = self.text.get_mut(at as usize..at as usize + 3) {

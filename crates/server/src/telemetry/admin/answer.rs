@@ -6,6 +6,7 @@ use crate::http::request::{Head, Method, Request};
 use crate::http::{parse, query};
 use crate::telemetry::admin::address::AdminToken;
 use crate::telemetry::admin::metrics;
+use crate::telemetry::admin::questions::{self, Answered};
 use crate::telemetry::admin::reloads::Asked;
 use crate::telemetry::admin::response_cache::Purge;
 use crate::telemetry::admin::status::View;
@@ -14,6 +15,10 @@ use std::net::IpAddr;
 
 /// The page: it holds no figures, but asks for them.
 const PAGE: &str = include_str!("page.html");
+
+/// What there is, for those who ask for something else.
+const PATHS: &str = "there are /, /metrics, /status.json, /history.json, /activity.json, /requests.json, \
+    /connections.json, /watch and /route?url=URL; POST: /purge, /stop, /mark\n";
 
 /// The page loads nothing from other origins, and no other page can embed it.
 const PAGE_FIELDS: &str = "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; \
@@ -52,6 +57,8 @@ pub(super) fn answer(input: &[u8], token: Option<&AdminToken>, view: &View, hist
             plain(401, "the token is missing or wrong: Authorization: Bearer TOKEN\n", head_only)
         }
         "/purge" => purge(&request, token.is_some(), view),
+        "/stop" => order(&request, token.is_some(), |query| questions::stop(query, view)),
+        "/mark" => order(&request, token.is_some(), |query| questions::mark(query, view)),
         _ if !matches!(request.method, Method::Get | Method::Head) => plain(405, "only GET and HEAD\n", head_only),
         "/" => reply(200, "text/html; charset=utf-8", PAGE_FIELDS, PAGE, head_only),
         "/metrics" => {
@@ -61,18 +68,17 @@ pub(super) fn answer(input: &[u8], token: Option<&AdminToken>, view: &View, hist
         }
         "/status.json" => reply(200, "application/json", "", &view.status().json(), head_only),
         "/route" => explain(request.target, view, head_only),
-        "/watch" if !head_only => {
-            match Subscription::read(request.target.split_once('?').map_or("", |(_, query)| query)) {
-                Ok(asked) => return Some(Answer::Watch(asked)),
-                Err(error) => plain(400, &format!("{error}\n"), head_only),
-            }
-        }
+        "/watch" if !head_only => match Subscription::read(query_of(&request)) {
+            Ok(asked) => return Some(Answer::Watch(asked)),
+            Err(error) => plain(400, &format!("{error}\n"), head_only),
+        },
+        "/activity.json" => answered(questions::activity(query_of(&request), view), head_only),
+        "/requests.json" => answered(questions::requests(query_of(&request), view), head_only),
+        "/connections.json" => answered(questions::connections(query_of(&request), view), head_only),
         "/history.json" => reply(200, "application/json", "", &history.json(), head_only),
         _ => match view.teller.as_ref().and_then(|teller| teller.json(path)) {
             Some(json) => reply(200, "application/json", "", &json, head_only),
-            None => {
-                plain(404, "there are /, /metrics, /status.json, /history.json, /watch and /route?url=URL\n", head_only)
-            }
+            None => plain(404, PATHS, head_only),
         },
     };
     Some(whole.into())
@@ -98,6 +104,35 @@ fn explain(target: &str, view: &View, head_only: bool) -> Vec<u8> {
     }
 }
 
+const OF_PAGE: &str = "a page may ask for this with a token only\n";
+
+fn query_of<'r>(request: &Request<'r>) -> &'r str {
+    request.target.split_once('?').map_or("", |(_, query)| query)
+}
+
+/// Whether a page in a browser asks, which says its origin with what may change something.
+fn is_of_page(request: &Request<'_>) -> bool {
+    request.fields().any(|(name, _)| name.eq_ignore_ascii_case("origin"))
+}
+
+fn answered(answered: Answered, head_only: bool) -> Vec<u8> {
+    match answered {
+        Ok(json) => reply(200, "application/json", "", &json, head_only),
+        Err((status, why)) => plain(status, &why, head_only),
+    }
+}
+
+/// What changes something: by POST only, and not for pages of others, as for [`purge`].
+fn order(request: &Request<'_>, has_token: bool, carry_out: impl FnOnce(&str) -> Answered) -> Vec<u8> {
+    if request.method_text != "POST" {
+        return plain(405, "this is an order: ask by POST\n", request.method == Method::Head);
+    }
+    if is_of_page(request) && !has_token {
+        return plain(403, OF_PAGE, false);
+    }
+    answered(carry_out(query_of(request)), false)
+}
+
 /// Has caches forget responses. A page of others cannot ask for it: it has no token, and where there is none a browser
 /// says by Origin that a page asks, as through a port that ssh leads to the Unix socket.
 fn purge(request: &Request<'_>, has_token: bool, view: &View) -> Vec<u8> {
@@ -105,11 +140,10 @@ fn purge(request: &Request<'_>, has_token: bool, view: &View) -> Vec<u8> {
     if request.method_text != "POST" {
         return plain(405, HOW, request.method == Method::Head);
     }
-    let is_of_page = request.fields().any(|(name, _)| name.eq_ignore_ascii_case("origin"));
-    if is_of_page && !has_token {
-        return plain(403, "a page may ask for this with a token only\n", false);
+    if is_of_page(request) && !has_token {
+        return plain(403, OF_PAGE, false);
     }
-    let query = request.target.split_once('?').map_or("", |(_, query)| query);
+    let query = query_of(request);
     match Purge::read(query) {
         Some(what) => {
             let purged = view.reloads.purge(&what);

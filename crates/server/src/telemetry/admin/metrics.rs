@@ -115,6 +115,11 @@ fn connections(out: &mut Families, status: &Status) {
         ),
         ("weir_accept_pauses_total", "Times that descriptors or memory had run out.", connections.accept_pauses),
         ("weir_responses_cut_off_total", "Responses cut off by the end of the server.", connections.stop_aborted),
+        (
+            "weir_stopped_by_order_total",
+            "Connections and requests that were ended by order at the admin address.",
+            connections.stopped_by_order,
+        ),
     ] {
         out.one(name, Counter, help, count);
     }

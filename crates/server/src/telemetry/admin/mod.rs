@@ -5,18 +5,22 @@
 mod adaptation;
 mod address;
 mod answer;
+pub(crate) mod connected;
 pub(crate) mod former;
 mod history;
 mod metrics;
 mod process;
+mod questions;
 pub(crate) mod reloads;
 pub(crate) mod response_cache;
+mod rights;
 mod status;
 mod teller;
 mod visitors;
 
 pub use address::{Admin, AdminError, AdminToken};
 pub(crate) use process::Process;
+pub use rights::{AdminRights, UnknownAdminRight};
 pub(crate) use status::View;
 pub use teller::Teller;
 pub(crate) use visitors::{AdminServer, AdminThread};

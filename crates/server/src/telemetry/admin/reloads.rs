@@ -41,6 +41,9 @@ pub(crate) struct ReloadHistory {
     pub(crate) last_unix_s: Option<u64>,
     /// Why the last one was not taken up; none if it was.
     pub(crate) last_error: Option<String>,
+    /// How often a root led elsewhere, and where the last one leads.
+    pub(crate) roots_moved: u64,
+    pub(crate) last_root: Option<String>,
     /// Why changed certificates are not used; none if they are.
     pub(crate) certificates_error: Option<String>,
 }

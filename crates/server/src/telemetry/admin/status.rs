@@ -2,10 +2,12 @@
 //! of.
 
 use super::adaptation::Adaptation;
+use super::connected::Connected;
 use super::former::{FormerReading, FormerServers};
 use super::process::{Process, Usage};
 use super::reloads::Reloading;
 use super::response_cache::ResponseCaches;
+use super::rights::AdminRights;
 use crate::certificates::Keys;
 use crate::certificates::challenges::{Challenges, ObtainedStatus};
 use crate::counters::census::{Census, State};
@@ -15,6 +17,8 @@ use crate::counters::upstream_counts::UpstreamReading;
 use crate::counters::{Counters, Counts};
 use crate::io::open::Open;
 use crate::policy::link_prior::Priors;
+use crate::telemetry::activity::keeper::ActivityKept;
+use crate::telemetry::recent::Recent;
 use crate::telemetry::watching::Hub;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -33,6 +37,12 @@ pub(crate) struct View {
     pub(crate) hosts: Arc<HostTable>,
     pub(crate) reloads: Arc<dyn Reloading>,
     pub(crate) former: Arc<dyn FormerServers>,
+    pub(crate) connected: Arc<dyn Connected>,
+    pub(crate) rights: AdminRights,
+    /// The last requests; none without a history.
+    pub(crate) recent: Option<Arc<Recent>>,
+    /// None where no activity is kept.
+    pub(crate) activity: Option<Arc<ActivityKept>>,
     /// How far hosts are whose certificates are obtained.
     pub(crate) challenges: Challenges,
     /// The certificates in use; none without TLS.
@@ -149,6 +159,8 @@ pub(super) struct Connections {
     pub(super) timeouts: u64,
     pub(super) accept_pauses: u64,
     pub(super) stop_aborted: u64,
+    /// Connections and requests that were ended by order.
+    pub(super) stopped_by_order: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -377,6 +389,7 @@ impl Connections {
             timeouts: counts.timeouts,
             accept_pauses: counts.accept_pauses,
             stop_aborted: counts.stop_aborted,
+            stopped_by_order: counts.stopped_by_order,
         }
     }
 }
