@@ -329,6 +329,9 @@ mod tests {
     }
 
     proptest! {
+        // Each case makes a folder.
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
         /// What a client says never becomes an option of its own.
         #[test]
         fn no_argument_becomes_an_option(text in "\\PC{0,30}") {

@@ -238,10 +238,11 @@ fn rows(done: &[Done], most: usize) -> Result<Value, Unread> {
     // One row a line, which is also so where the command was stopped within its answer.
     let row = |line: &str| serde_json::from_str::<Value>(line.trim_end_matches(',')).ok().filter(Value::is_object);
     let mut rows: Vec<Value> = text.lines().filter_map(row).take(most + 1).collect();
-    if !text.starts_with('[') {
+    let is_cut = rows.len() > most;
+    // A question can fail within its answer. One that was stopped behind the rows that are told has answered.
+    if !text.starts_with('[') || (!is_cut && last.status != Some(0)) {
         return printed(Some(last)).and_then(|_| Err(Unread("it gave no rows".to_owned())));
     }
-    let is_cut = rows.len() > most || (last.is_late && !text.trim_end().ends_with(']'));
     rows.truncate(most);
     let columns: Vec<&String> = rows.first().and_then(Value::as_object).into_iter().flat_map(Map::keys).collect();
     Ok(json!({
@@ -366,6 +367,13 @@ mod tests {
         assert_eq!((&told["rows"], &told["uncertainty"]["is_cut"]), (&json!([{"n": 1}, {"n": 2}]), &json!(true)));
         let told = plan.told(&done("[]\n")).structured.expect("no rows are an answer");
         assert_eq!((&told["rows"], &told["uncertainty"]["is_cut"]), (&json!([]), &json!(false)));
+        let failed = Done {
+            status: Some(2),
+            output: b"[\n{\"n\":1}".to_vec(),
+            said: "not authorized".to_owned(),
+            ..Done::default()
+        };
+        assert_eq!(plan.told(&[failed]), Told::failed("not authorized"));
         let wrong = Done { status: Some(2), said: "weir sql: there is no column x".to_owned(), ..Done::default() };
         let told = plan.told(&[wrong]);
         assert_eq!((told.structured, told.text.as_str()), (None, "weir sql: there is no column x"));
