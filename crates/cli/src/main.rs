@@ -31,6 +31,7 @@ mod known_programs;
 mod kubernetes;
 mod load;
 mod manual;
+mod mcp;
 mod metrics_endpoint;
 mod modes;
 mod object_rules;
@@ -48,6 +49,7 @@ mod requests;
 mod route;
 mod rung;
 mod scenario;
+mod schemas;
 mod script_server;
 mod serve;
 mod serve_acme;
@@ -170,6 +172,8 @@ enum Command {
     RecordSession(record_session::Args),
     Arm(arm::Args),
     Agent(agent::Args),
+    Mcp(mcp::Args),
+    Schema(schemas::Args),
     Man(manual::ManArgs),
     Completions(manual::CompletionsArgs),
 }
@@ -236,6 +240,8 @@ fn main() -> ExitCode {
         Command::RecordSession(args) => record_session::run(&args),
         Command::Arm(args) => arm::run(&args),
         Command::Agent(args) => agent::run(&args),
+        Command::Mcp(args) => mcp::run(args),
+        Command::Schema(args) => schemas::run(&args),
         Command::Man(args) => manual::man(&args, &Cli::command()),
         Command::Completions(args) => manual::completions(&args, &mut Cli::command()),
     })
