@@ -356,3 +356,117 @@ impl fmt::Display for WatchFilter {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn filter(text: &str) -> WatchFilter {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    fn seen(status: u16, whole_us: u64) -> Seen {
+        let mut seen = Seen::default();
+        (seen.response.status, seen.timing.whole_us) = (status, whole_us);
+        (seen.head.method, seen.head.path, seen.head.name) =
+            ("GET".to_owned(), b"/api/a".to_vec(), b"Example.org".to_vec());
+        (seen.network.client, seen.network.session) = ("10.1.2.3".parse().expect("an address"), 12);
+        (seen.upstream, seen.rules.names) = (Some("app".to_owned()), vec!["route:3".to_owned(), "/api/".to_owned()]);
+        seen
+    }
+
+    #[test]
+    fn words_of_a_key_are_alternatives_and_keys_hold_together() {
+        let one = seen(502, 150_000);
+        for (text, is_for, may_be_for) in [
+            ("", true, true),
+            ("client=10.0.0.0/8 host=example.ORG path=/api/* method=GET status=5xx session=12", true, true),
+            ("duration>100ms duration<1s upstream=app rule=route:3", true, true),
+            ("status=404 status=500-599", true, true),
+            ("status=404", false, true),
+            ("status!=5xx", false, true),
+            ("status!=404", true, true),
+            ("status=5xx status!=502", false, true),
+            ("duration>150ms", false, true),
+            ("path=/b path=/c", false, false),
+            ("path=/b path=/api/a", true, true),
+            ("path!=/api/**", false, false),
+            ("client!=::1 client!=10.1.2.3", false, false),
+            ("host=example.com status=5xx", false, false),
+            ("upstream!=other rule!=policy", true, true),
+            ("rule!=/api/", false, true),
+            ("session=13", false, false),
+            ("method!=POST", true, true),
+        ] {
+            let filter = filter(text);
+            assert_eq!((filter.is_for(&one), filter.may_be_for(&one.early())), (is_for, may_be_for), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_filter_is_refused() {
+        for text in [
+            "status",
+            "status=",
+            "status=99",
+            "status=6x",
+            "status=500-400",
+            "status=5000",
+            "duration=1s",
+            "duration>1",
+            "duration>s",
+            "duration!=1s",
+            "client=10.0.0.1/8",
+            "client=x",
+            "path=api",
+            "method=",
+            "session=x",
+            "host=",
+            "code=5",
+            "status>500",
+            "host!x",
+            "=",
+            "rule=",
+        ] {
+            assert!(text.parse::<WatchFilter>().is_err(), "{text}");
+        }
+        assert_eq!("method=A ".repeat(33).parse::<WatchFilter>(), Err(WatchFilterError::TooLong));
+        assert_eq!(format!("host={}", "a".repeat(2048)).parse::<WatchFilter>(), Err(WatchFilterError::TooLong));
+    }
+
+    fn word() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "client(=|!=)(10\\.[1-9][0-9]?\\.0\\.0/16|::1|192\\.0\\.2\\.[1-9])",
+            "(host|upstream|rule)(=|!=)[!-~]{1,12}",
+            "path(=|!=)/[!-~]{0,12}",
+            "method(=|!=)[A-Z]{1,7}",
+            "status(=|!=)([1-5]xx|[1-5][0-9]{2}|200-4[0-9]{2})",
+            "duration[<>][0-9]{1,6}(us|ms|s)",
+            "session(=|!=)[0-9]{1,9}",
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_filter_is_the_same_when_it_is_written_and_read_again(words in proptest::collection::vec(word(), 0..12)) {
+            let read = filter(&words.join(" "));
+            prop_assert_eq!(&filter(&read.to_string()), &read);
+            let one = seen(200, 5);
+            prop_assert_eq!(filter(&read.to_string()).is_for(&one), read.is_for(&one));
+        }
+
+        #[test]
+        fn a_request_that_a_filter_is_for_may_be_wanted_at_its_beginning(
+            words in proptest::collection::vec(word(), 0..6), status in 100..600_u16, whole_us in 0..2_000_000_u64,
+        ) {
+            let (read, one) = (filter(&words.join(" ")), seen(status, whole_us));
+            prop_assert!(!read.is_for(&one) || read.may_be_for(&one.early()));
+        }
+
+        #[test]
+        fn no_text_makes_it_fail(text: String) {
+            let _ = text.parse::<WatchFilter>();
+        }
+    }
+}
