@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_keep_the_sides_apart_whatever_their_order() {
+    fn blocks_keep_the_sides_apart_in_either_order() {
         let (_folder, place) = place();
         let two = json!({"url_a": "http://127.0.0.1:1/", "url_b": "http://127.0.0.1:2/", "blocks": 6});
         let plan = Plan::of(Tool::Compare, &two, &place).expect("a plan");
