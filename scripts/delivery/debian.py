@@ -142,7 +142,7 @@ def copyright_text(about):
     text = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n"
     text += "Upstream-Name: weir\nUpstream-Contact: " + about.maintainer + "\n"
     text += "Comment: The licences of the crates that are linked into the programs stand in\n"
-    text += " /usr/share/doc/weir/licences-of-crates.gz of the package weir, and the crates in sbom.cdx.json.gz beside it.\n\n"
+    text += " /usr/share/doc/weir/licences-of-crates.gz of the package weir; sbom.cdx.json.gz beside it lists the crates.\n\n"
     text += f"Files: *\nCopyright: {year} {holders}\n"
     text += "License: Expat or Apache-2.0\n\n"
     text += re.sub(r"^ $", " .", f"License: Expat\n{body}\n\n", flags=re.M)

@@ -1,6 +1,6 @@
 """Images as the Open Container Initiative lays them out (image-spec 1.1): blobs by their SHA-256, and an index.
 
-Layers are tar files in gzip, whose entries are sorted, belong to root and have one time: the same content, the same bytes.
+Layers are tar files in gzip; their entries are sorted, belong to root and have one time: same content, same bytes.
 """
 
 import gzip

@@ -30,7 +30,7 @@ class Fault(Exception):
 
 
 def resolved(place):
-    """The page or file that a link to a place of the repository means: of a folder its README, or a list of its files."""
+    """The page or file that a link to a place of the repository means; of a folder its README, or a list of files."""
     if not (ROOT / place).is_dir():
         return place
     return f"{place}/README.md" if (ROOT / place / "README.md").exists() else f"{place}/{LISTED}"
