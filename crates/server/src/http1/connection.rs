@@ -465,21 +465,18 @@ impl Connection {
                         self.end_behind_response(at == filled);
                     }
                     static_probe!("route");
-                    let exchange = &mut places[batch];
-                    let persistence = Persistence::of(request.minor, stays);
+                    let (exchange, persistence) = (&mut places[batch], Persistence::of(request.minor, stays));
                     peer.leased = (!is_told).then_some(&self.leased);
                     if let Gate::Aside(aside) = gate {
-                        let (request, peer, socket) = (&request, &peer, self.peer);
-                        let asked = AskedAside { request, peer, socket, stream: None, persistence };
+                        let asked = AskedAside::alone(&request, &peer, (self.peer, persistence));
                         respond_aside(aside, &asked, (watching, router), (clock, counts), exchange);
-                        exchange.join_small();
                     } else {
                         if let Gate::Open(place @ Some(_)) = gate {
                             exchange.record.place = place;
                         }
                         router.respond(&request, &peer, persistence, clock, counts, exchange);
-                        exchange.join_small();
                     }
+                    exchange.join_small();
                     if exchange.status != 0 && std::mem::take(&mut self.owes_alt_svc) {
                         alt_svc.apply(exchange, true);
                     }

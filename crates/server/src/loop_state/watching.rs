@@ -148,7 +148,16 @@ fn file(resource: &Rc<Resource>) -> FileSeen {
     }
 }
 
-impl AskedAside<'_, '_> {
+impl<'a, 'r> AskedAside<'a, 'r> {
+    /// Over a connection that has one request at a time.
+    pub(crate) fn alone(
+        request: &'a Request<'r>,
+        peer: &'a ClientPeer<'a>,
+        (socket, persistence): (SocketAddr, Persistence),
+    ) -> Self {
+        Self { request, peer, socket, stream: None, persistence }
+    }
+
     fn network(&self, loop_index: usize) -> Network {
         let protocol = match self.request.minor {
             0 => "HTTP/1.0",

@@ -2,11 +2,10 @@
 //!
 //! Conditions on the same key are alternatives, those on different keys hold together, and one with `!=` excludes.
 
-use super::seen::Seen;
+use super::seen::{Early, Seen};
 use crate::http::access::Network;
 use crate::http::pattern::Pattern;
 use std::fmt;
-use std::net::IpAddr;
 use std::str::FromStr;
 use thiserror::Error;
 
@@ -69,17 +68,6 @@ enum Test {
     Upstream(String),
     Rule(String),
     Session(u64),
-}
-
-/// What is known of a request when it begins.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Early<'r> {
-    pub(super) client: IpAddr,
-    pub(super) host: &'r [u8],
-    /// Decoded, or as it came where it cannot be read.
-    pub(super) path: &'r [u8],
-    pub(super) method: &'r str,
-    pub(super) session: u64,
 }
 
 /// What is known of a request that was seen at the sockets of a server of any kind.

@@ -1,6 +1,7 @@
 //! What loops and the admin thread share: the filters that are in use, and the queues.
 
-use super::filter::{Early, WatchFilter};
+use super::filter::WatchFilter;
+use super::seen::Early;
 use super::sink::Sink;
 use super::underway::{Beginning, Underway};
 use crate::http::request::Request;

@@ -1,8 +1,18 @@
 //! What was seen of a watched request. Nothing in it is a secret: it is redacted where it is taken down.
 
-use super::filter::Early;
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr};
+
+/// What is known of a request when it begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Early<'r> {
+    pub(super) client: IpAddr,
+    pub(super) host: &'r [u8],
+    /// Decoded, or as it came where it cannot be read.
+    pub(super) path: &'r [u8],
+    pub(super) method: &'r str,
+    pub(super) session: u64,
+}
 
 /// A request that is over.
 #[derive(Debug, Clone, Default)]

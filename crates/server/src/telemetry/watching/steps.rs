@@ -4,6 +4,7 @@
 //! seldom happens (a connection is made, an attempt fails, a program writes to its log), to a place of the thread that
 //! is set only while a watched request has its turn.
 
+use super::redaction::text_shown;
 use super::seen::StepSeen;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -75,7 +76,7 @@ pub(crate) fn output(line: &str) {
         if let Some(steps) = steps {
             let output = &mut steps.list.borrow_mut().output;
             if output.len() < STEPS_MAX {
-                output.push(super::text_shown(line.as_bytes()));
+                output.push(text_shown(line.as_bytes()));
             }
         }
     });
