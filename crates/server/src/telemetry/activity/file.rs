@@ -221,6 +221,9 @@ mod tests {
     }
 
     proptest! {
+        // Each makes a file and waits for the disk.
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
         #[test]
         fn what_two_servers_add_is_read_again(adds in proptest::collection::vec((0_u64..30, 0_u64..1000, any::<bool>()), 0..60)) {
             let folder = tempfile::tempdir().expect("a directory");
