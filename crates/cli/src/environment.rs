@@ -84,7 +84,7 @@ fn read(args: &Args) -> anyhow::Result<Value> {
     let environment = match AdminAddress::of(source, args.token.as_deref())? {
         Some(address) => match address.ask("GET", "/environment.json")? {
             (200, body) => {
-                serde_json::from_str(&body).with_context(|| format!("{source}: the answer cannot be read"))?
+                serde_json::from_str::<Value>(&body).with_context(|| format!("{source}: the answer cannot be read"))?
             }
             (404, _) => bail!("{source}: the server there has no rules; start it with weir serve --policy FILE"),
             (status, _) => bail!("{source}: it answered with status {status}"),

@@ -207,3 +207,94 @@ fn lock(file: &File, kind: libc::c_int) -> io::Result<()> {
     // SAFETY: the descriptor is open, and the structure lives over the call.
     crate::io::epoll::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) }).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const SMALL: Geometry = Geometry { minutes: 10, hours: 4, marks: 3 };
+
+    fn figures(minute: u64, requests: u64) -> Figures {
+        Figures { begin_unix_s: minute * 60, requests, up_s: 1, p99_us: requests as u32, ..Figures::default() }
+    }
+
+    proptest! {
+        // Each makes a file and waits for the disk.
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn what_two_servers_add_is_read_again(adds in proptest::collection::vec((0_u64..30, 0_u64..1000, any::<bool>()), 0..60)) {
+            let folder = tempfile::tempdir().expect("a directory");
+            let path = folder.path().join("act");
+            let mut servers = [(); 2].map(|()| ActivityFile::open(&path, SMALL).expect("opens"));
+            let (mut minutes, mut now) = (BTreeMap::new(), 1000);
+            for (later, requests, by_second) in adds {
+                // Most come in order, as the clock does.
+                now += later / 20;
+                servers[usize::from(by_second)].add(Span::Minute, &figures(now, requests)).expect("adds");
+                *minutes.entry(now).or_insert(0) += requests;
+            }
+            let wanted: Vec<(u64, u64)> =
+                minutes.iter().filter(|(minute, _)| !minutes.range(*minute + 1..).any(|(later, _)| later % 10 == *minute % 10))
+                .map(|(minute, requests)| (minute * 60, *requests)).collect();
+            let read = Activity::read(&path).expect("a file");
+            let found: Vec<_> = read.minutes.iter().map(|figures| (figures.begin_unix_s, figures.requests)).collect();
+            prop_assert_eq!(&found, &wanted);
+            let since = servers[0].since(Span::Minute, now.saturating_sub(9) * 60, now * 60).expect("reads");
+            let recent: Vec<_> = wanted.into_iter().filter(|(begin, _)| *begin >= now.saturating_sub(9) * 60).collect();
+            let found: Vec<_> = since.minutes.iter().map(|figures| (figures.begin_unix_s, figures.requests)).collect();
+            prop_assert_eq!(found, recent);
+        }
+
+        #[test]
+        fn a_torn_byte_takes_one_record_at_most(at in 0_usize..17 * 128, bit in 0_u32..8) {
+            let folder = tempfile::tempdir().expect("a directory");
+            let path = folder.path().join("act");
+            let mut file = ActivityFile::open(&path, SMALL).expect("opens");
+            (1000..1010).for_each(|minute| file.add(Span::Minute, &figures(minute, 7)).expect("adds"));
+            (0..4).for_each(|hour| file.add(Span::Hour, &figures(hour * 60, 7)).expect("adds"));
+            (0..3).for_each(|number| file.mark(MarkKind::Start, number, "process 1").expect("marks"));
+            let mut bytes = std::fs::read(&path).expect("reads");
+            bytes[HEAD_BYTES + at] ^= 1 << bit;
+            let read = Activity::parse(&bytes).expect("its head is right");
+            prop_assert_eq!((read.minutes.len() + read.hours.len() + read.marks.len(), read.torn), (16, 1));
+        }
+    }
+
+    #[test]
+    fn marks_go_round_and_control_no_terminal() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("act");
+        let mut file = ActivityFile::open(&path, SMALL).expect("opens");
+        let long = "\u{e9}".repeat(100);
+        for words in ["one", "two", "three\u{1b}[2J", &long] {
+            file.mark(MarkKind::Deploy, 5, words).expect("marks");
+        }
+        let read = Activity::read(&path).expect("a file");
+        let words: Vec<&str> = read.marks.iter().map(|mark| mark.words.as_str()).collect();
+        assert_eq!(words, ["two", "three[2J", &long[..96]]);
+        assert_eq!(read.marks[0].number, 2);
+    }
+
+    #[test]
+    fn other_files_stay_as_they_are() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("act");
+        std::fs::write(&path, "a text").expect("writes");
+        let refused = ActivityFile::open(&path, SMALL);
+        assert!(matches!(refused, Err(ActivityOpenError::Form(ActivityError::NotActivity))), "{refused:?}");
+        let mut head = SMALL.head();
+        head[8] = 9;
+        std::fs::write(&path, head).expect("writes");
+        let refused = ActivityFile::open(&path, SMALL);
+        assert!(matches!(refused, Err(ActivityOpenError::Form(ActivityError::Version { found: 9 }))), "{refused:?}");
+        std::fs::write(&path, SMALL.head()).expect("writes");
+        let refused = ActivityFile::open(&path, SMALL);
+        assert!(matches!(refused, Err(ActivityOpenError::Form(ActivityError::Short { .. }))), "{refused:?}");
+        // One that was begun and not finished is made anew.
+        std::fs::write(&path, vec![0; 5000]).expect("writes");
+        assert!(ActivityFile::open(&path, SMALL).is_ok());
+    }
+}
