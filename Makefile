@@ -75,6 +75,9 @@ test-upstreams: deps ## Sends published smuggling vectors through weir to Apache
 test-scenarios: build ## Plays a scenario against the administration pages of Django, as Debian has them.
 	@scripts/test-scenarios
 
+test-mcp: build ## Drives weir mcp by the official SDK of Python (mcp), which pip fetches from PyPI.
+	@scripts/test-mcp
+
 test-grpc: build ## Loads gRPC servers of Go and Python, and has Go's explained, in the clear and over TLS, as root; Go and pip fetch them; ONLY=load chooses.
 	@scripts/test-grpc
 

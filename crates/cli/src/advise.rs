@@ -2,6 +2,7 @@
 
 use crate::compare::{Teller, stop_on_signals};
 use crate::explain::{self, Explained};
+use crate::schemas::Named;
 use std::process::ExitCode;
 use weir_advise::{Examined, Finding, Shown, TrialOptions};
 use weir_compare::Interrupt;
@@ -120,7 +121,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     if explain.json {
-        weir_terminal::output::print(&format!("{}\n", serde_json::to_string_pretty(&advice)?))?;
+        weir_terminal::output::print(&format!(
+            "{}\n",
+            serde_json::to_string_pretty(&Named::new("weir-advise/1", &advice))?
+        ))?;
     } else {
         weir_terminal::output::print(&weir_advise::text(&advice, weir_terminal::output::columns()))?;
     }

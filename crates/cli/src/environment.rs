@@ -73,7 +73,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals()?;
     loop {
-        let environment = read(args)?;
+        let mut environment = read(args)?;
+        environment["schema"] = "weir-env/1".into();
         let text = if args.json { format!("{environment}\n") } else { in_words(&environment, args.decisions as usize) };
         if !output::print_while_read(&text)? || !args.follow {
             return Ok(ExitCode::SUCCESS);

@@ -24,6 +24,7 @@ mod keeper;
 mod kubernetes;
 mod load;
 mod manual;
+mod mcp;
 mod metrics_endpoint;
 mod modes;
 mod object_rules;
@@ -40,6 +41,7 @@ mod replay;
 mod route;
 mod rung;
 mod scenario;
+mod schemas;
 mod script_server;
 mod serve;
 mod serve_acme;
@@ -147,6 +149,8 @@ enum Command {
     RecordSession(record_session::Args),
     Arm(arm::Args),
     Agent(agent::Args),
+    Mcp(mcp::Args),
+    Schema(schemas::Args),
     Man(manual::ManArgs),
     Completions(manual::CompletionsArgs),
 }
@@ -203,6 +207,8 @@ fn main() -> ExitCode {
         Command::RecordSession(args) => record_session::run(&args),
         Command::Arm(args) => arm::run(&args),
         Command::Agent(args) => agent::run(&args),
+        Command::Mcp(args) => mcp::run(args),
+        Command::Schema(args) => schemas::run(&args),
         Command::Man(args) => manual::man(&args, &Cli::command()),
         Command::Completions(args) => manual::completions(&args, &mut Cli::command()),
     })

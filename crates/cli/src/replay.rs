@@ -2,6 +2,7 @@
 
 use crate::forecast_method::method;
 use crate::given_files::read_policy;
+use crate::schemas::Named;
 use anyhow::{Context, bail};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -75,6 +76,9 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// The form of the lines of JSON.
+const SCHEMA: &str = "weir-replay/1";
 
 /// The last line of the JSON.
 #[derive(Debug, Serialize)]
@@ -327,8 +331,11 @@ impl<'a> Telling<'a> {
             if !(acted || self.args.all) {
                 continue;
             }
-            let text =
-                if self.args.json { serde_json::to_string(&decision)? + "\n" } else { in_words(&decision, began_ms) };
+            let text = if self.args.json {
+                serde_json::to_string(&Named::new(SCHEMA, &decision))? + "\n"
+            } else {
+                in_words(&decision, began_ms)
+            };
             if !output::print_while_read(&text)? {
                 return Ok(false);
             }
@@ -343,7 +350,7 @@ impl<'a> Telling<'a> {
             let recorded = Recorded { same, others, lines_lost: lost, lines_cut: self.cut.len() as u64, of_no_session };
             let (parts, rules, counts) = (self.parts, self.rules, self.counts);
             let summary = Summary { parts, entries, ticks, rules, forecasts, counts, recorded };
-            return Ok(output::print(&(serde_json::to_string(&summary)? + "\n"))?);
+            return Ok(output::print(&(serde_json::to_string(&Named::new(SCHEMA, &summary))? + "\n"))?);
         }
         Ok(output::print(&self.in_words(&forecasts))?)
     }

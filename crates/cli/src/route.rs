@@ -1,5 +1,6 @@
 //! The `weir route` command: explains how a configuration routes a request, without a server.
 
+use crate::schemas::Named;
 use anyhow::Context;
 use chrono::DateTime;
 use std::fmt::Write as _;
@@ -97,7 +98,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     if args.json {
-        output::print(&(serde_json::to_string_pretty(&told)? + "\n"))?;
+        output::print(&(serde_json::to_string_pretty(&Named::new("weir-route/1", &told))? + "\n"))?;
     } else {
         output::print(&text(&told, std::io::stdout().is_terminal()))?;
     }

@@ -112,7 +112,13 @@ impl Place {
 
     fn json(&self, arguments: &[&str]) -> Value {
         let text = self.text(arguments);
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("no JSON ({error}): {text}"))
+        let told: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("no JSON ({error}): {text}"));
+        match arguments {
+            ["arm", "tail", ..] => support::schema::conforms("arm-transaction-1", &told),
+            ["arm", "show", ..] => support::schema::conforms("arm-show-1", &told),
+            _ => support::schema::conforms_to_its_own(&told),
+        }
+        told
     }
 
     /// Starts the program.

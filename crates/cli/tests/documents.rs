@@ -567,6 +567,7 @@ pages_run! {
     what_observing_costs_runs: "docs/explanation/what-observing-costs.md",
     what_is_waited_for_runs: "docs/how-to/what-is-waited-for.md",
     business_transactions_runs: "docs/how-to/business-transactions.md",
+    for_agents_runs: "docs/how-to/for-agents.md",
     arm_in_apache_runs: "docs/how-to/arm-in-apache.md",
 }
 

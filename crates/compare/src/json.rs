@@ -41,6 +41,7 @@ pub fn json_report(outcome: &Outcome, command: &str) -> serde_json::Result<Value
     let reasons = gate(outcome, &judgements);
     Ok(json!({
         "gate": { "is_open": reasons.is_empty(), "reasons": reasons },
+        "schema": "weir-compare/4",
         "format": "weir-compare-4",
         "cases": cases.collect::<serde_json::Result<Vec<_>>>()?,
         "warnings": warnings_of(outcome, &judgements),

@@ -132,6 +132,7 @@ fn centred(text: &str, width: usize) -> String {
 
 #[derive(serde::Serialize)]
 struct Json<'o> {
+    schema: &'static str,
     failed: usize,
     succeeded: usize,
     files: Vec<JsonFile<'o>>,
@@ -179,7 +180,12 @@ pub fn json(ran: &[Ran<'_>]) -> String {
         })
         .collect();
     let sum = |of: fn(&JsonFile<'_>) -> usize| files.iter().map(of).sum();
-    let json = Json { failed: sum(|file| file.failed), succeeded: sum(|file| file.succeeded), files };
+    let json = Json {
+        schema: "weir-webtest/1",
+        failed: sum(|file| file.failed),
+        succeeded: sum(|file| file.succeeded),
+        files,
+    };
     let mut text = serde_json::to_string_pretty(&json).unwrap_or_else(|error| unreachable!("plain data: {error}"));
     text.push('\n');
     text

@@ -23,6 +23,7 @@ mod load;
 mod load_grpc;
 mod load_streams;
 mod load_workers;
+mod mcp;
 mod moved_sessions;
 mod objects;
 mod plan;
@@ -66,6 +67,7 @@ pub use load::{
 pub use load_grpc::{load_grpc_messages, load_grpc_proto};
 pub use load_streams::{load_events, load_websocket};
 pub use load_workers::load_workers;
+pub use mcp::mcp_messages;
 pub use moved_sessions::moved_session;
 pub use objects::objects_table;
 pub use plan::{plan_policy, planned_log};

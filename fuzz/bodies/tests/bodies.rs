@@ -82,7 +82,7 @@ bodies! {
     scripts_fastcgi scripts_marks scripts_remote moved_session load_workers keeper_messages directory_manifest
     relayed_response cluster_message cluster_join cluster_certificate cluster_gossip cluster_names cluster_events
     sent_run line_forms trace_chrome_json trace_ctf trace_jfr trace_lines trace_otlp trace_perfetto
-    scripts_requests scripts_status scripts_correlator isapi_head
+    scripts_requests scripts_status scripts_correlator isapi_head mcp_messages
 }
 
 /// Each body is a target of the fuzzer as well, and the other way round.

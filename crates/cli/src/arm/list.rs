@@ -3,6 +3,7 @@
 use super::asking::Where;
 use super::top::switch_text;
 use super::words::{full_name, json, unexpected};
+use crate::schemas::Named;
 use crate::table::Table;
 use std::process::ExitCode;
 use weir_agent::protocol::{AgentStatus, Answer, Ask, List, Rule};
@@ -54,7 +55,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let listed = Listed { list, rules, agent };
     weir_terminal::output::print(&if args.json {
-        json(&listed)?
+        json(&Named::new("weir-arm-list/1", &listed))?
     } else {
         text(&listed, weir_terminal::output::table_columns())
     })?;

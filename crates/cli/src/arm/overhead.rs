@@ -2,6 +2,7 @@
 
 use super::asking::Where;
 use super::words::{json, unexpected};
+use crate::schemas::Named;
 use anyhow::Context;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -112,7 +113,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(error) => (None, Some(weir_terminal::output::causes(&error))),
     };
     let overhead = Overhead { pairs, agent, no_agent };
-    weir_terminal::output::print(&if args.json { json(&overhead)? } else { text(&overhead) })?;
+    weir_terminal::output::print(&if args.json {
+        json(&Named::new("weir-arm-overhead/1", &overhead))?
+    } else {
+        text(&overhead)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,6 +4,7 @@ use super::asking::Where;
 use super::list::rule_text;
 use super::top::switch_text;
 use super::words::unexpected;
+use crate::schemas::Named;
 use anyhow::anyhow;
 use std::process::ExitCode;
 use weir_agent::protocol::{Answer, Ask, Switch};
@@ -123,7 +124,7 @@ fn switch(what: &What, to: Option<Switch>) -> anyhow::Result<ExitCode> {
     let answer = what.place.ask(&asked)?;
     let Answer::Switched { processes, definitions, rules, warning } = &answer else { return Err(unexpected(&answer)) };
     if what.json {
-        weir_terminal::output::print(&super::words::json(&answer)?)?;
+        weir_terminal::output::print(&super::words::json(&Named::new("weir-arm-switch/1", &answer))?)?;
     } else {
         let name = match (&*application, transaction) {
             ("*", None) => "everything".to_owned(),

@@ -3,6 +3,7 @@
 use super::asking::Where;
 use super::words::{full_name, json, unexpected};
 use crate::refreshed;
+use crate::schemas::Named;
 use crate::table::{Table, cut};
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -83,7 +84,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json || args.once || !std::io::stdout().is_terminal() {
         let top = asked(args)?;
         let text = if args.json {
-            json(&top)?
+            json(&Named::new("weir-arm-top/1", &top))?
         } else {
             lines(&top, args.by, weir_terminal::output::table_columns()).join("\n") + "\n"
         };

@@ -5,7 +5,11 @@ use std::process::ExitCode;
 
 /// Prints a report as JSON, with the version of the program whose form it has.
 pub(super) fn print_json(name: &str, report: &impl serde::Serialize) -> anyhow::Result<ExitCode> {
-    let json = serde_json::json!({ "version": weir_terminal::VERSION, name: report });
+    let json = serde_json::json!({
+        "schema": format!("weir-cluster-{name}/1"),
+        "version": weir_terminal::VERSION,
+        name: report,
+    });
     println!("{}", serde_json::to_string_pretty(&json).context("JSON")?);
     Ok(ExitCode::SUCCESS)
 }

@@ -128,6 +128,7 @@ pub(super) fn publish(args: &PublishArgs) -> anyhow::Result<ExitCode> {
     let root = published.root(site);
     if *json {
         let report = json!({
+            "schema": "weir-cluster-publish/1",
             "site": site, "version": version, "is_new": is_new, "files": files, "bytes": bytes,
             "new_bytes": new_bytes, "root": root, "has_node": matches!(served, Ok(true)),
             "not_serving": not_serving,

@@ -179,6 +179,7 @@ fn show(
 ) -> anyhow::Result<()> {
     if json {
         let mut told = serde_json::to_value(explanation)?;
+        told["schema"] = "weir-explain/1".into();
         if let Some(beside) = beside {
             told["spans"] = serde_json::to_value(beside)?;
         }

@@ -81,6 +81,7 @@ fn report(files: &FileSet, directory: &Path, progress: Progress, as_json: bool) 
     };
     if as_json {
         let told = json!({
+            "schema": "weir-fileset/1",
             "name": files.name(),
             "directory": directory.display().to_string(),
             "directories": if let FileSet::SpecWeb96 { directories, .. } = files { Some(directories) } else { None },

@@ -149,6 +149,7 @@ pub(super) fn json(found: &Found) -> Value {
         })
         .collect();
     json!({
+        "schema": "weir-find-max/1",
         "version": weir_terminal::VERSION,
         "url": found.url,
         "objective": found.slo,

@@ -10,6 +10,7 @@ use weir_wire::client::Outcome;
 /// The report for programs; `gate` is what it was judged by.
 pub(super) fn as_json(report: &LoadReport, heading: &Heading, gate: Value) -> Value {
     let parts = [
+        json!({ "schema": "weir-load/1" }),
         made(report, heading),
         gate,
         counts(report),
@@ -147,6 +148,7 @@ fn generator(report: &LoadReport) -> Value {
 /// Why there is no report, for programs: the run could not be made.
 pub(super) fn not_made(error: &LoadError, url: Option<&str>) -> Value {
     json!({
+        "schema": "weir-load-failed/1",
         "version": weir_terminal::VERSION,
         "url": url,
         "requests": 0,

@@ -121,6 +121,7 @@ const KEYS: [&str; 59] = [
     "streams",
     "rate_wanted_per_s",
     "version",
+    "schema",
 ];
 
 #[test]

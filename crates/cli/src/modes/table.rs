@@ -893,6 +893,8 @@ pub(super) const COMMANDS: &[Usage] = &[
             },
         ],
     },
+    Usage { path: &["mcp"], options: &[&["runs", "hosts", "duration_max", "requests_max"]], modes: &[] },
+    Usage { path: &["schema"], options: &[&["name"]], modes: &[] },
     Usage { path: &["man"], options: &[&["directory"]], modes: &[] },
     Usage { path: &["completions"], options: &[&["shell"]], modes: &[] },
 ];

@@ -13,6 +13,7 @@ pub(super) fn of(planned: &Planned<'_>) -> Value {
         .filter_map(|kind| Some((kind.name().to_owned(), json!(service.of_kind_ns[kind as usize]?))))
         .collect();
     json!({
+        "schema": "weir-plan/1",
         "version": weir_terminal::VERSION,
         "answer": words::answer(planned),
         "best": planned.best().map(tried),

@@ -39,6 +39,8 @@ pub(super) fn report(found: &Found) -> Value {
         .iter()
         .map(|judged| json!({ "objective": judged.text, "met": judged.is_met, "words": judged.words }));
     json!({
+        "schema": "weir-scenario/1",
+        "version": weir_terminal::VERSION,
         "passed": found.nothing().is_none() && missed.is_empty(),
         "missed": missed,
         "failed": found.nothing(),

@@ -17,6 +17,8 @@ mod publishing;
 mod quic;
 mod relays;
 mod ruling;
+#[path = "../support/schema.rs"]
+mod schema;
 mod seeing;
 mod services;
 mod soak;

@@ -1,5 +1,6 @@
 //! A cluster in network namespaces: a client, a director and nodes at one switch, all with the real programs.
 
+use crate::schema::{conforms, conforms_to_its_own};
 use crate::services;
 use std::fs::{self, File};
 use std::net::{IpAddr, SocketAddr};
@@ -825,7 +826,22 @@ pub(crate) fn weir(options: &[&str], input: Option<&str>) -> String {
     drop(stdin);
     let output = child.wait_with_output().expect("is ours");
     assert!(output.status.success(), "{options:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("is text")
+    let text = String::from_utf8(output.stdout).expect("is text");
+    if options.contains(&"--json") {
+        described(options, &text);
+    }
+    text
+}
+
+/// What is printed as JSON is as its schema says.
+fn described(options: &[&str], text: &str) {
+    match options[1] {
+        "events" => {
+            text.lines().for_each(|line| conforms("cluster-event-1", &serde_json::from_str(line).expect("JSON")))
+        }
+        "versions" => conforms("cluster-versions-1", &serde_json::from_str(text).expect("JSON")),
+        _ => conforms_to_its_own(&serde_json::from_str(text).expect("JSON")),
+    }
 }
 
 /// Waits until a file has this text.

@@ -37,6 +37,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store", &["measure"]),
     ("testkit", &[]),
     ("diagnostic", &[]),
+    ("mcp", &["measure"]),
     ("directory", &[]),
     ("exposition", &[]),
     ("import", &[]),
@@ -98,6 +99,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "k6",
             "keeper",
             "load",
+            "mcp",
             "measure",
             "objects",
             "plan",
@@ -124,6 +126,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// Words that a crate's sources must not hold: what it must not know.
 const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     ("diagnostic", &["std::fs", "std::net", "std::io"]),
+    // It says what is to be run, and what came of it; files are looked for, not read.
+    ("mcp", &["clap", "std::process", "std::thread", "std::time", "std::io", "std::net::Tcp"]),
     // It knows what nodes agree on, not how they serve or move sessions.
     ("directory", &["weir_server", "weir_cluster", "weir_keeper", "httparse", "clap", "tokio"]),
     // Options are the command's.

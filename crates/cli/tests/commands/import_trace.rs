@@ -7,6 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use support::output;
+use support::schema::conforms_to_its_own;
 
 fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/samples")
@@ -31,7 +32,9 @@ fn import(trace: &Path, run: &Path, more: &[&str]) -> Output {
 
 fn json(output: &Output) -> serde_json::Value {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    let told = serde_json::from_slice(&output.stdout).expect("JSON");
+    conforms_to_its_own(&told);
+    told
 }
 
 fn explained(run: &Path) -> serde_json::Value {

@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use support::schema::conforms_to_its_own;
 use support::{output, weir};
 
 /// A log of a minute, 50 requests a second, half of them for one page.
@@ -48,7 +49,9 @@ fn said(output: &Output) -> String {
 }
 
 fn json(arguments: &[&str]) -> Value {
-    serde_json::from_str(&said(&output(&[&["plan", "--json"], arguments].concat()))).expect("JSON")
+    let told = serde_json::from_str(&said(&output(&[&["plan", "--json"], arguments].concat()))).expect("JSON");
+    conforms_to_its_own(&told);
+    told
 }
 
 #[test]

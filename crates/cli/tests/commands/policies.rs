@@ -5,6 +5,7 @@ use crate::support;
 use serde_json::Value;
 use std::fs;
 use support::output;
+use support::schema::conforms_to_its_own;
 
 const EXAMPLE: &str = include_str!("../../../adapt/tests/example.policy");
 
@@ -134,6 +135,7 @@ fn a_program_is_told_decisions_in_lines() {
     let told = output(&["replay", "--json", &policy, folder.path().to_str().expect("a readable path")]);
     let lines: Vec<Value> =
         String::from_utf8_lossy(&told.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    lines.iter().for_each(conforms_to_its_own);
     let (last, decisions) = lines.split_last().expect("a summary");
     assert_eq!(decisions.len(), 2, "{decisions:?}");
     assert_eq!((&decisions[0]["rule"], &decisions[0]["outcome"]["kind"]), (&"flash".into(), &"fired".into()));

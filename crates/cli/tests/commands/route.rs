@@ -1,6 +1,7 @@
 //! `weir route`: what it prints, for people and for programs, and how it ends.
 
 use crate::support;
+use crate::support::schema::conforms_to_its_own;
 
 use serde_json::Value;
 use std::fs;
@@ -109,6 +110,7 @@ fn the_first_line_is_the_answer_and_the_status_says_whether_it_is_an_error() {
 fn programs_get_json() {
     let (told, code) = route(&["/app/x", "--json", "--at", "2026-11-26T08:30:00Z"]);
     let told: Value = serde_json::from_str(&told).expect("JSON");
+    conforms_to_its_own(&told);
     assert_eq!(code, Some(0));
     assert_eq!(told["answer"]["status"], 200);
     assert_eq!(told["mapped"], "/index.html");

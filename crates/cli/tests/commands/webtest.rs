@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::Write;
 use std::process::{Output, Stdio};
+use support::schema::conforms_to_its_own;
 use support::{output, weir};
 use tempfile::tempdir;
 use weir_testkit::{Nginx, require};
@@ -48,6 +49,7 @@ fn files_and_standard_input_are_run_and_the_exit_status_tells() {
     let failed = piped("", &["--json", "--junit", &junit, &good, &bad]);
     assert_eq!(failed.status.code(), Some(1), "{}", text(&failed.stderr));
     let json: Value = serde_json::from_slice(&failed.stdout).expect("JSON");
+    conforms_to_its_own(&json);
     assert_eq!((json["failed"].as_u64(), json["succeeded"].as_u64()), (Some(1), Some(5)), "{json:#}");
     assert_eq!(json["files"][1]["tests"][0]["passed"], false);
     let junit = fs::read_to_string(junit).expect("the report");

@@ -7,6 +7,7 @@ pub(crate) mod files;
 pub(crate) mod planted;
 pub(crate) mod recording;
 pub(crate) mod resolver;
+pub(crate) mod schema;
 pub(crate) mod served;
 pub(crate) mod workers;
 
@@ -41,7 +42,10 @@ pub(crate) fn explain(url: &str, port: u16, run: &std::path::Path, more: &[&str]
     let output = output(&arguments);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "weir {} failed: {stderr}", arguments.join(" "));
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("no JSON ({error}); stderr: {stderr}"))
+    let told =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("no JSON ({error}); stderr: {stderr}"));
+    schema::conforms_to_its_own(&told);
+    told
 }
 
 /// Waits until a recording in a run directory has begun: from there on everything is told.
