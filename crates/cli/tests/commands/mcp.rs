@@ -157,7 +157,8 @@ fn an_agent_reads_runs_and_asks_them() {
         let why = agent.refused("sql", json!({ "run": "weir-runs/shop", "sql": question }));
         assert!(why.contains("weir sql:"), "{question}: {why}");
     }
-    assert!(agent.refused("explain", json!({ "run": "../.." })).contains("no run here"));
+    assert!(agent.refused("explain", json!({ "run": "../.." })).contains("outside the folder"));
+    assert!(agent.refused("explain", json!({ "run": "none" })).contains("no run here"));
     assert!(agent.refused("explain", json!({ "run": "/" })).contains("outside the folder"));
 }
 

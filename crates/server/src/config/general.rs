@@ -289,7 +289,7 @@ fn read_questions(table: &Table<'_, '_>, options: &mut Options) {
         match item.text().parse::<AdminRights>() {
             Ok(rights) => options.admin_rights = options.admin_rights.and(rights),
             Err(error) => {
-                item.wrong(format!("there is no right \"{}\"", error.right), "there are \"stop\" and \"mark\"")
+                item.wrong(format!("there is no right \"{}\"", error.right), "there are \"stop\" and \"mark\"");
             }
         }
     }

@@ -275,7 +275,7 @@ impl LoopState {
             log.begin(&mut exchange.record.log, None, peer.ip(), status, &self.clock);
         }
         let network = Network { client: peer.ip(), port: Some(peer.port()), ..Network::default() };
-        self.watching.see_unfit(network, exchange);
+        self.watching.see_unfit(&network, exchange);
     }
 
     /// Takes a response off the way: counts and logs it, and makes its place free for the next one.

@@ -54,11 +54,11 @@ impl Watching {
 
     /// Begins to watch what is no request that could be read.
     #[cold]
-    pub(crate) fn see_unfit(&mut self, network: Network, exchange: &mut Exchange) {
+    pub(crate) fn see_unfit(&mut self, network: &Network, exchange: &mut Exchange) {
         let Some(watch) = &mut self.watch else { return };
         let of = (&b""[..], network.client, network.session);
         let at = Instant::now();
-        let underway = watch.begin(None, of, |loop_index| Beginning { network: Network { loop_index, ..network }, at });
+        let underway = watch.begin(None, of, |loop_index| Beginning { network: Network { loop_index, ..network.clone() }, at });
         if let Some(mut underway) = underway {
             underway.answered(CacheSeen::default(), None);
             exchange.watch(underway);

@@ -68,7 +68,7 @@ impl Connection {
         let (client, port, session) = (self.peer.ip(), Some(self.peer.port()), self.number);
         let (protocol, tls) = ("HTTP/1.1", self.transport.is_secure());
         let network = Network { client, port, session, protocol, tls, ..Network::default() };
-        state.watching.see_unfit(network, exchange);
+        state.watching.see_unfit(&network, exchange);
     }
 
     /// Ends our side, then reads until the client ends its own.

@@ -73,7 +73,7 @@ impl Activity {
         let (hours, rest) = rest.split_at(geometry.hours as usize);
         for (span, records) in [(Span::Minute, minutes), (Span::Hour, hours)] {
             for (slot, record) in records.iter().enumerate() {
-                activity.take(span, slot, records.len(), Slot::read(record));
+                activity.take(span, slot, records.len(), &Slot::read(record));
             }
         }
         for (slot, record) in rest[..geometry.marks as usize].iter().enumerate() {
@@ -89,8 +89,8 @@ impl Activity {
         Ok(activity)
     }
 
-    fn take(&mut self, span: Span, slot: usize, slots: usize, found: Slot) {
-        match found {
+    fn take(&mut self, span: Span, slot: usize, slots: usize, found: &Slot) {
+        match *found {
             Slot::Empty => {}
             // One that stands elsewhere than it belongs would be shown twice.
             Slot::Figures(figures)

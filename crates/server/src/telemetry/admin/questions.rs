@@ -18,9 +18,9 @@ fn refused<T>(status: u16, words: impl Into<String>) -> Result<T, (u16, String)>
     Err((status, format!("{}\n", words.into())))
 }
 
-fn number<N: std::str::FromStr + PartialOrd>(name: &str, value: &str, least: N, most: N) -> Result<N, (u16, String)>
+fn number<N>(name: &str, value: &str, least: N, most: N) -> Result<N, (u16, String)>
 where
-    N: std::fmt::Display,
+    N: std::str::FromStr + PartialOrd + std::fmt::Display + Copy,
 {
     match value.parse() {
         Ok(number) if number >= least && number <= most => Ok(number),

@@ -6,6 +6,7 @@ use super::seen::{Early, Seen};
 use crate::http::access::Network;
 use crate::http::pattern::Pattern;
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 use thiserror::Error;
 

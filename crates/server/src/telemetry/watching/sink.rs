@@ -19,13 +19,13 @@ pub(super) struct Sink {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    seen: Vec<Box<Seen>>,
+    seen: Vec<Seen>,
     bytes: usize,
 }
 
 impl Sink {
     /// Gives a request, or drops it where there is no room. The loop does not wait for the admin thread.
-    pub(super) fn give(&self, seen: Box<Seen>) {
+    pub(super) fn give(&self, seen: Seen) {
         let mut waiting = match self.waiting.try_lock() {
             Ok(waiting) => waiting,
             // A thread that panicked with the lock held left whole entries.
@@ -46,7 +46,7 @@ impl Sink {
     }
 
     /// Takes what waits, and gives the loop another allowance.
-    pub(super) fn take(&self) -> Vec<Box<Seen>> {
+    pub(super) fn take(&self) -> Vec<Seen> {
         let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
         self.allowance.fill_up();
         waiting.seen

@@ -31,7 +31,7 @@ pub(crate) struct Ending {
 /// A request under way. It is told when this is dropped, as cut off where nothing said before how it ended.
 #[derive(Debug)]
 pub(crate) struct Underway {
-    seen: Box<Seen>,
+    seen: Seen,
     began: Instant,
     answered_us: Option<u64>,
     head_us: Option<u64>,
@@ -48,7 +48,7 @@ impl Underway {
         let head = request.map_or_else(HeadSeen::default, |request| head::of_request(request, name, path));
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at_unix_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-        let seen = Box::new(Seen { at_unix_ns, network, head, ..Seen::default() });
+        let seen = Seen { at_unix_ns, network, head, ..Seen::default() };
         let steps = Steps::since(at);
         Box::new(Self { seen, began: at, answered_us: None, head_us: None, steps, sink })
     }
