@@ -5,7 +5,7 @@ use super::check::{Check, Files, Job, Subject, Unread};
 const CPU: &str = "sys/devices/system/cpu";
 /// Of the CPU time since boot: a share from which on it is worth a word.
 const STOLEN: f64 = 0.01;
-/// What runs code at each way into the kernel or out of it, or at each indirect call, by the words of the kernel's files.
+/// Mitigations that cost time at ways into the kernel or at indirect calls, by the words of the kernel's files.
 const COSTLY: [(&str, &str); 6] = [
     ("PTI", "page tables are switched at each system call"),
     ("Clear CPU buffers", "buffers are cleared at each way out of the kernel"),

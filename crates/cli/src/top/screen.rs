@@ -129,7 +129,7 @@ pub(super) fn remarks(window: &LiveWindow) -> Vec<String> {
     }
     if window.hidden > 0 {
         remarks.push(format!(
-            "{} held by processes that weir may not look at: run it as root, or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
+            "{} held by processes that weir may not look at: run it as root (or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH), in the host's pid namespace",
             was(window.hidden as u64, "listening socket")
         ));
     }
