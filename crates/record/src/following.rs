@@ -75,7 +75,7 @@ impl EventSource for Tap {
         let (is_whole, is_empty) = (!std::mem::take(&mut self.is_overflown), batch.records.is_empty());
         // An empty one only says how late it is, which the next one says as well.
         let is_taken = is_whole && self.to.try_send(batch).is_ok();
-        if !is_taken && !(is_whole && is_empty) {
+        if !(is_taken || is_whole && is_empty) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }

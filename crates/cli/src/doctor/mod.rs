@@ -185,6 +185,6 @@ cluster  can be done
         // These are told only where the machine has them, or where probes may be loaded.
         let known =
             |row: &&str| told.iter().any(|check| check.check == *row) || ["rung", "turbo", "conntrack"].contains(row);
-        assert!(rows.iter().all(|row| known(&row)), "{rows:?}");
+        assert!(rows.iter().all(known), "{rows:?}");
     }
 }

@@ -216,16 +216,24 @@ fn network(response: &Response<'_>) -> Value {
     })
 }
 
+/// A part of a response's time.
+struct PartSeen {
+    part: Part,
+    ns: u64,
+    /// Whom it was spent on, with the nanoseconds of each.
+    who: Vec<(String, u64)>,
+}
+
 /// The parts of a response in the order in which they first came, each with whom it was spent on.
 fn parts(joiner: &Joiner, steps: &[Step]) -> Vec<Value> {
-    let mut parts: Vec<(Part, u64, Vec<(String, u64)>)> = Vec::new();
+    let mut parts: Vec<PartSeen> = Vec::new();
     for step in steps {
         let ns = step.to_ns - step.from_ns;
-        let at = parts.iter().position(|(part, ..)| *part == step.part).unwrap_or_else(|| {
-            parts.push((step.part, 0, Vec::new()));
+        let at = parts.iter().position(|one| one.part == step.part).unwrap_or_else(|| {
+            parts.push(PartSeen { part: step.part, ns: 0, who: Vec::new() });
             parts.len() - 1
         });
-        let (_, sum_ns, who) = &mut parts[at];
+        let PartSeen { ns: sum_ns, who, .. } = &mut parts[at];
         *sum_ns += ns;
         let name = label(joiner, step.detail, step.from_ns);
         if name.is_empty() {
@@ -236,7 +244,7 @@ fn parts(joiner: &Joiner, steps: &[Step]) -> Vec<Value> {
             None => who.push((name, ns)),
         }
     }
-    let told = parts.into_iter().map(|(part, ns, mut who)| {
+    let told = parts.into_iter().map(|PartSeen { part, ns, mut who }| {
         who.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         let others = who.len().saturating_sub(NAMED_MAX);
         who.truncate(NAMED_MAX);

@@ -71,7 +71,8 @@ pub(super) fn left(left_out: u64, dropped: u64, has_colours: bool) -> String {
 }
 
 fn categories(line: &Value) -> Vec<(&'static str, Vec<String>)> {
-    let tellers: [(&'static str, fn(&Value) -> Vec<String>); 12] = [
+    type Teller = fn(&Value) -> Vec<String>;
+    let tellers: [(&'static str, Teller); 12] = [
         ("network", network),
         ("head", head),
         ("routes", routes),

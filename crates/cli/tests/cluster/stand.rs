@@ -837,7 +837,7 @@ pub(crate) fn weir(options: &[&str], input: Option<&str>) -> String {
 fn described(options: &[&str], text: &str) {
     match options[1] {
         "events" => {
-            text.lines().for_each(|line| conforms("cluster-event-1", &serde_json::from_str(line).expect("JSON")))
+            text.lines().for_each(|line| conforms("cluster-event-1", &serde_json::from_str(line).expect("JSON")));
         }
         "versions" => conforms("cluster-versions-1", &serde_json::from_str(text).expect("JSON")),
         _ => conforms_to_its_own(&serde_json::from_str(text).expect("JSON")),

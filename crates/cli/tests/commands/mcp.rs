@@ -34,7 +34,7 @@ impl Agent {
         });
         let stdin = child.stdin.take();
         let mut agent = Self { child, stdin, lines, next: 0 };
-        let told = agent.ask("initialize", json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "0" } }));
+        let told = agent.ask("initialize", &json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "0" } }));
         assert_eq!(told["result"]["protocolVersion"], "2025-06-18", "{told}");
         agent.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string());
         agent
@@ -56,16 +56,16 @@ impl Agent {
         self.lines.recv_timeout(PATIENCE).expect("an answer")
     }
 
-    fn ask(&mut self, method: &str, params: Value) -> Value {
-        let id = self.begin(method, &params);
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.begin(method, params);
         let told = self.line();
         assert_eq!(told["id"], id, "{told}");
         told
     }
 
     /// The result of a tool, which is as its schema says.
-    fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        let told = self.ask("tools/call", json!({ "name": tool, "arguments": arguments }));
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        let told = self.ask("tools/call", &json!({ "name": tool, "arguments": arguments }));
         let result = &told["result"];
         assert_eq!(result["isError"], false, "{told}");
         let structured = result["structuredContent"].clone();
@@ -76,8 +76,8 @@ impl Agent {
     }
 
     /// Why a tool refuses.
-    fn refused(&mut self, tool: &str, arguments: Value) -> String {
-        let told = self.ask("tools/call", json!({ "name": tool, "arguments": arguments }));
+    fn refused(&mut self, tool: &str, arguments: &Value) -> String {
+        let told = self.ask("tools/call", &json!({ "name": tool, "arguments": arguments }));
         assert_eq!(told["result"]["isError"], true, "{told}");
         told["result"]["content"][0]["text"].as_str().expect("a text").to_owned()
     }
@@ -116,35 +116,35 @@ fn an_agent_reads_runs_and_asks_them() {
     let folder = tempfile::tempdir().expect("a folder");
     recorded(folder.path(), "weir-runs/shop");
     let mut agent = Agent::start(folder.path(), &[]);
-    let tools = agent.ask("tools/list", json!({}));
+    let tools = agent.ask("tools/list", &json!({}));
     let names: Vec<&str> =
         tools["result"]["tools"].as_array().expect("tools").iter().filter_map(|tool| tool["name"].as_str()).collect();
     assert_eq!(names, ["explain", "compare", "load", "advise", "sql"]);
-    let runs = agent.ask("resources/list", json!({}));
+    let runs = agent.ask("resources/list", &json!({}));
     assert_eq!(runs["result"]["resources"][1]["uri"], "weir://run/weir-runs/shop", "{runs}");
-    let run = agent.ask("resources/read", json!({ "uri": "weir://run/weir-runs/shop" }));
+    let run = agent.ask("resources/read", &json!({ "uri": "weir://run/weir-runs/shop" }));
     let summary: Value =
         serde_json::from_str(run["result"]["contents"][0]["text"].as_str().expect("a text")).expect("JSON");
     conforms_to_its_own(&summary);
-    let tables = agent.ask("resources/read", json!({ "uri": "weir://sql/tables" }));
+    let tables = agent.ask("resources/read", &json!({ "uri": "weir://sql/tables" }));
     assert!(
         tables["result"]["contents"][0]["text"].as_str().is_some_and(|text| text.contains("requests:")),
         "{tables}"
     );
 
-    let told = agent.call("explain", json!({ "run": "weir-runs/shop" }));
+    let told = agent.call("explain", &json!({ "run": "weir-runs/shop" }));
     assert!(told["uncertainty"]["joined_fraction"].as_f64().is_some_and(|share| share > 0.5), "{told:#}");
     let told = agent.call(
         "sql",
-        json!({ "run": "weir-runs/shop", "sql": "SELECT name, response_ns FROM requests", "rows_max": 3 }),
+        &json!({ "run": "weir-runs/shop", "sql": "SELECT name, response_ns FROM requests", "rows_max": 3 }),
     );
     assert_eq!(
         (told["rows"].as_array().map(Vec::len), &told["uncertainty"]["is_cut"]),
         (Some(3), &json!(true)),
         "{told:#}"
     );
-    agent.call("advise", json!({ "run": "weir-runs/shop" }));
-    let told = agent.call("compare", json!({ "run_a": "weir-runs/shop", "run_b": "weir-runs/shop" }));
+    agent.call("advise", &json!({ "run": "weir-runs/shop" }));
+    let told = agent.call("compare", &json!({ "run_a": "weir-runs/shop", "run_b": "weir-runs/shop" }));
     assert_ne!(told["figures"][0]["verdict"], "worse", "{told:#}");
 
     for question in [
@@ -154,12 +154,12 @@ fn an_agent_reads_runs_and_asks_them() {
         "SELECT readfile('/etc/passwd')",
         "PRAGMA database_list",
     ] {
-        let why = agent.refused("sql", json!({ "run": "weir-runs/shop", "sql": question }));
+        let why = agent.refused("sql", &json!({ "run": "weir-runs/shop", "sql": question }));
         assert!(why.contains("weir sql:"), "{question}: {why}");
     }
-    assert!(agent.refused("explain", json!({ "run": "../.." })).contains("outside the folder"));
-    assert!(agent.refused("explain", json!({ "run": "none" })).contains("no run here"));
-    assert!(agent.refused("explain", json!({ "run": "/" })).contains("outside the folder"));
+    assert!(agent.refused("explain", &json!({ "run": "../.." })).contains("outside the folder"));
+    assert!(agent.refused("explain", &json!({ "run": "none" })).contains("no run here"));
+    assert!(agent.refused("explain", &json!({ "run": "/" })).contains("outside the folder"));
 }
 
 #[test]
@@ -170,12 +170,12 @@ fn an_agent_loads_this_machine_within_bounds_and_hears_of_progress() {
     let url = format!("http://127.0.0.1:{}/", served.port);
     let mut agent = Agent::start(folder.path(), &["--max-duration", "3s", "--max-requests", "3000"]);
     let told =
-        agent.call("load", json!({ "url": url, "duration_s": 0.5, "rate_per_s": 200, "objectives": ["p99<10s"] }));
+        agent.call("load", &json!({ "url": url, "duration_s": 0.5, "rate_per_s": 200, "objectives": ["p99<10s"] }));
     assert!(told["uncertainty"]["p50_ns"]["slices"].as_u64().is_some_and(|slices| slices >= 5), "{told:#}");
     assert_eq!(told["objectives"][0]["met"], true, "{told:#}");
-    let told = agent.call("load", json!({ "url": url, "duration_s": 2, "requests": 20 }));
+    let told = agent.call("load", &json!({ "url": url, "duration_s": 2, "requests": 20 }));
     assert_eq!(told["requests"], 20, "{told:#}");
-    let told = agent.call("compare", json!({ "url_a": url, "url_b": url, "blocks": 2, "block_s": 0.1 }));
+    let told = agent.call("compare", &json!({ "url_a": url, "url_b": url, "blocks": 2, "block_s": 0.1 }));
     assert_eq!(
         (&told["figures"][0]["verdict"], &told["uncertainty"]["blocks"]),
         (&json!("cannot_tell"), &json!(2)),
@@ -189,7 +189,7 @@ fn an_agent_loads_this_machine_within_bounds_and_hears_of_progress() {
         (json!({ "url": "http://127.0.0.1:1/" }), "cannot be reached"),
         (json!({ "url": url, "objectives": ["nonsense"] }), "nonsense"),
     ] {
-        let why = agent.refused("load", arguments);
+        let why = agent.refused("load", &arguments);
         assert!(why.contains(words), "{why}");
     }
 
@@ -206,9 +206,9 @@ fn an_agent_loads_this_machine_within_bounds_and_hears_of_progress() {
         &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }).to_string(),
     );
     let begun = Instant::now();
-    let after = agent.ask("ping", json!({}));
+    let after = agent.ask("ping", &json!({}));
     assert_eq!(after["result"], json!({}));
-    let told = agent.call("load", json!({ "url": url, "duration_s": 2, "requests": 5 }));
+    let told = agent.call("load", &json!({ "url": url, "duration_s": 2, "requests": 5 }));
     assert_eq!(told["requests"], 5);
     assert!(begun.elapsed() < Duration::from_secs(20), "the cancelled call goes on");
 }
@@ -233,5 +233,5 @@ fn hostile_lines_are_refused_and_the_session_goes_on() {
         let begin: String = line.chars().take(60).collect();
         assert_eq!(told["error"]["code"], code, "{begin}: {told}");
     }
-    assert_eq!(agent.ask("ping", json!({}))["result"], json!({}));
+    assert_eq!(agent.ask("ping", &json!({}))["result"], json!({}));
 }

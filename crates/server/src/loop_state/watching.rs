@@ -58,7 +58,8 @@ impl Watching {
         let Some(watch) = &mut self.watch else { return };
         let of = (&b""[..], network.client, network.session);
         let at = Instant::now();
-        let underway = watch.begin(None, of, |loop_index| Beginning { network: Network { loop_index, ..network.clone() }, at });
+        let underway =
+            watch.begin(None, of, |loop_index| Beginning { network: Network { loop_index, ..network.clone() }, at });
         if let Some(mut underway) = underway {
             underway.answered(CacheSeen::default(), None);
             exchange.watch(underway);
