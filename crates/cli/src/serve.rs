@@ -538,12 +538,8 @@ fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
     if let Some(connections) = args.connections_per_address {
         options.limits.connections_per_address_max = Some(connections as usize);
     }
-    if let Some(loops) = args.loops {
-        options.loops = usize::from(loops);
-    }
-    if let Some(loops) = args.reserve_loops {
-        options.reserve_loops = usize::from(loops);
-    }
+    options.loops = args.loops.map_or(options.loops, usize::from);
+    options.reserve_loops = args.reserve_loops.map_or(options.reserve_loops, usize::from);
     options.io = args.io.unwrap_or(options.io);
     if let Some(mib) = args.cache_mib {
         options.cache_bytes_max = u64::from(mib) << 20;

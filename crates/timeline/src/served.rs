@@ -18,6 +18,8 @@ use weir_wire::trace_context::TraceContext;
 
 /// Arrivals that a connection keeps until a task takes them: the first one and the last ones.
 const MOST_ARRIVALS: usize = 1024;
+/// Names and ends of connections that are told apart.
+pub(crate) const MOST_NAMES: usize = 1 << 12;
 /// Connections that are followed.
 const MOST_CONNECTIONS: usize = 1 << 17;
 /// Steps that are kept of responses which may still go on; beyond, they are told as over.
@@ -480,6 +482,15 @@ impl Served {
             return [oldest_ns, waiting].into_iter().flatten().min();
         }
         [oldest_ns, waiting.min()].into_iter().flatten().min()
+    }
+
+    /// Counts a request that was never answered, by the server's end of its connection.
+    pub(crate) fn note_unanswered(&mut self, end: Option<ServerEnd>) {
+        self.counts.unanswered += 1;
+        let ends = &mut self.unanswered_at;
+        if let Some(end) = end.filter(|end| ends.len() < MOST_NAMES || ends.contains_key(end)) {
+            *ends.entry(end).or_default() += 1;
+        }
     }
 
     /// How many things are held.

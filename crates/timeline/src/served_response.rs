@@ -6,7 +6,7 @@ use crate::known::Known;
 use crate::messages::{Life, LongKind};
 use crate::path::{Span, Walk};
 use crate::phases::PhaseStretch;
-use crate::served::{Arrival, Carrier, End, Exchange, Parked, Sort};
+use crate::served::{Arrival, Carrier, End, Exchange, MOST_NAMES, Parked, Sort};
 use crate::server_end::ServerEnd;
 use crate::step::Step;
 use std::sync::Arc;
@@ -17,8 +17,6 @@ use weir_wire::trace_context::TraceContext;
 
 /// Flag of [`weir_wire::Kind::Window`]: the window ends.
 const WINDOW_ENDS: u8 = 1;
-/// Ports and network namespaces that are told apart by name.
-const MOST_NAMES: usize = 1 << 12;
 
 /// What is told of an exchange beside who asked.
 #[derive(Clone, Copy)]
@@ -141,14 +139,7 @@ impl Joiner {
         let counts = &mut served.counts;
         match sort {
             _ if inner => counts.inner += 1,
-            Sort::Unanswered => {
-                counts.unanswered += 1;
-                let ends = &mut served.unanswered_at;
-                let end = open.as_ref().map(ServerEnd::from);
-                if let Some(end) = end.filter(|end| ends.len() < MOST_NAMES || ends.contains_key(end)) {
-                    *ends.entry(end).or_default() += 1;
-                }
-            }
+            Sort::Unanswered => served.note_unanswered(open.as_ref().map(ServerEnd::from)),
             Sort::Handshake => {
                 counts.handshakes += 1;
                 let last_ns = exchange.sent.map_or(0, |sent| sent.last_ns);

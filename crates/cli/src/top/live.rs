@@ -1,8 +1,8 @@
 //! The table on a terminal, drawn anew in its place.
 
-use super::Rhythm;
 use super::keyboard::Keyboard;
 use super::order::{Order, Sort, Wish};
+use super::rhythm::Rhythm;
 use super::screen;
 use anyhow::Context;
 use std::sync::mpsc::{SyncSender, TryRecvError, sync_channel};

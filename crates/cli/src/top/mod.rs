@@ -4,11 +4,13 @@ mod json;
 mod keyboard;
 mod live;
 mod order;
+mod rhythm;
 mod screen;
 
 use crate::known_programs::may_serve;
 use crate::rung::RungArgs;
 use order::Sort;
+use rhythm::Rhythm;
 use std::io::IsTerminal;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
@@ -134,33 +136,4 @@ fn print_each(mut live: Live, args: &Args, count: Option<NonZeroU32>, stop: &Sto
         printed += 1;
     }
     Ok(live.finish()?)
-}
-
-/// Windows one after the other, so that each begins an interval after the one before.
-struct Rhythm {
-    interval: Duration,
-    /// What attaching, detaching and folding took of the last interval.
-    beside: Duration,
-    next: Instant,
-}
-
-impl Rhythm {
-    fn new(interval: Duration) -> Self {
-        Self { interval, beside: Duration::ZERO, next: Instant::now() }
-    }
-
-    /// Waits until the interval begins, and records for what is left of it.
-    fn window(&mut self, live: &mut Live, stop: &Stop) -> Result<LiveWindow, weir_record::live::LiveError> {
-        while Instant::now() < self.next && !stop.asked() {
-            std::thread::sleep(Duration::from_millis(10).min(self.next.saturating_duration_since(Instant::now())));
-        }
-        let begin = Instant::now();
-        self.next = begin + self.interval;
-        let time = self.interval.saturating_sub(self.beside).max(self.interval / 4);
-        let window = live.window(time, stop)?;
-        if !window.is_short {
-            self.beside = begin.elapsed().saturating_sub(time);
-        }
-        Ok(window)
-    }
 }

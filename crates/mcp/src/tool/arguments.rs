@@ -1,6 +1,6 @@
 //! What tools take.
 
-use super::Tool;
+use super::name::Tool;
 use crate::PlaceError;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -1,11 +1,10 @@
 //! What a tool runs: commands of weir, one after the other.
 
-use super::Tool;
 use super::arguments::{
     CONNECTIONS_MAX, CompareArguments, ExplainArguments, LoadArguments, OBJECTIVES_MAX, ROWS_MAX, SqlArguments,
     ToolError, within,
 };
-use super::told::{self, Told};
+use super::name::Tool;
 use crate::Place;
 use serde_json::Value;
 use url::Url;
@@ -77,12 +76,6 @@ impl Plan {
             Tool::Compare => compare(&given(arguments)?, place),
             Tool::Sql => sql(&given(arguments)?, place),
         }
-    }
-
-    /// What a tool tells of what its commands printed. Commands that did not run, as the one before failed, are left out.
-    #[must_use]
-    pub fn told(&self, done: &[Done]) -> Told {
-        told::of(self, done)
     }
 }
 

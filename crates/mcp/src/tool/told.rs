@@ -1,6 +1,6 @@
 //! What tools tell of what their commands printed: the figures that matter, and how sure they are.
 
-use super::Tool;
+use super::name::Tool;
 use super::plan::{Done, Kind, Plan};
 use crate::judged::{FIGURES, by_blocks, by_runs, of_slices};
 use serde_json::{Map, Value, json};
@@ -45,7 +45,7 @@ impl Told {
     }
 }
 
-pub(super) fn of(plan: &Plan, done: &[Done]) -> Told {
+fn of(plan: &Plan, done: &[Done]) -> Told {
     let outcome = match plan.kind {
         Kind::Rows { most } => rows(done, most),
         Kind::Report => report(plan.tool, done),
@@ -333,6 +333,14 @@ fn runs(done: &[Done], smallest_effect: f64) -> Result<Value, Unread> {
         },
         "notes": noted(&a, done.first()).as_array().into_iter().chain(noted(&b, done.get(1)).as_array()).flatten().collect::<Vec<_>>(),
     }))
+}
+
+impl Plan {
+    /// What a tool tells of what its commands printed. Commands that did not run, as the one before failed, are left out.
+    #[must_use]
+    pub fn told(&self, done: &[Done]) -> Told {
+        of(self, done)
+    }
 }
 
 #[cfg(test)]

@@ -393,8 +393,7 @@ impl Connection {
     /// Answers the requests in the first `filled` bytes of the input, and keeps what is left of them. The first
     /// `scanned` bytes are known to end within a head.
     fn answer(&mut self, filled: usize, scanned: usize, state: &mut LoopState) -> io::Result<()> {
-        let mut at = 0;
-        let mut batch = 0;
+        let (mut at, mut batch) = (0, 0);
         let mut is_new = false;
         let mut received = Received::default();
         if scanned > 0 && self.drain.is_done() && !parse::has_empty_line(&state.input[..filled], scanned) {
