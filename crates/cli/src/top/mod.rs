@@ -14,8 +14,8 @@ use rhythm::Rhythm;
 use std::io::IsTerminal;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
-use weir_record::live::{Live, LiveWindow};
+use std::time::Duration;
+use weir_record::live::Live;
 use weir_terminal::stop::Stop;
 
 const EXAMPLES: &str = "\
