@@ -129,6 +129,14 @@ pub enum SetError {
         /// Its syntax.
         syntax: String,
     },
+    /// A message is the entry of a map, and has no key or no value.
+    #[error(
+        "the message {message:?} says that it is a map's entry, and has no key or no value: have a compiler write the set"
+    )]
+    MapEntry {
+        /// Its name.
+        message: String,
+    },
     /// They do not fit together.
     #[error("{0}")]
     Unfit(prost_reflect::DescriptorError),

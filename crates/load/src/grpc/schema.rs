@@ -3,7 +3,8 @@
 use crate::grpc::error::{GrpcError, SetError};
 use crate::grpc::method::Method;
 use prost::Message;
-use prost_reflect::prost_types::{FileDescriptorProto, FileDescriptorSet};
+use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
+use prost_reflect::prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet};
 use prost_reflect::{DescriptorPool, ServiceDescriptor};
 use std::fs::File;
 use std::io::Read;
@@ -81,14 +82,14 @@ impl Schema {
     /// What is wrong with them.
     pub fn of_bytes(bytes: &[u8]) -> Result<Self, SetError> {
         let set = FileDescriptorSet::decode(bytes).map_err(SetError::Bytes)?;
-        has_known_syntax(&set.file)?;
+        is_sound(&set.file)?;
         DescriptorPool::decode(bytes).map(Self).map_err(SetError::Unfit)
     }
 
     /// Of files that a server told, each a `FileDescriptorProto`, those that others import among them.
     pub(crate) fn of_files(files: Vec<FileDescriptorProto>) -> Result<Self, GrpcError> {
         let mut pool = DescriptorPool::new();
-        has_known_syntax(&files)
+        is_sound(&files)
             .and_then(|()| pool.add_file_descriptor_protos(files).map_err(SetError::Unfit))
             .map_err(|error| GrpcError::Reflection { words: format!("its descriptors cannot be used ({error})") })?;
         Ok(Self(pool))
@@ -135,12 +136,29 @@ impl Schema {
     }
 }
 
-/// The pool of descriptors panics at a file of another syntax.
-fn has_known_syntax(files: &[FileDescriptorProto]) -> Result<(), SetError> {
-    match files.iter().find(|file| !matches!(file.syntax.as_deref(), None | Some("proto2" | "proto3"))) {
-        Some(file) => Err(SetError::Syntax { file: file.name().to_owned(), syntax: file.syntax().to_owned() }),
+/// The pool of descriptors panics at a file of another syntax, and later at entries of maps that no compiler makes.
+fn is_sound(files: &[FileDescriptorProto]) -> Result<(), SetError> {
+    if let Some(file) = files.iter().find(|file| !matches!(file.syntax.as_deref(), None | Some("proto2" | "proto3"))) {
+        return Err(SetError::Syntax { file: file.name().to_owned(), syntax: file.syntax().to_owned() });
+    }
+    match files.iter().flat_map(|file| &file.message_type).find_map(unsound_entry) {
+        Some(message) => Err(SetError::MapEntry { message }),
         None => Ok(()),
     }
+}
+
+/// The first message below this one that says it is a map's entry, and has no key of a type that keys have or no value
+/// (descriptor.proto, `MessageOptions.map_entry`). Messages within messages are as deep as their reader allows, 100.
+fn unsound_entry(message: &DescriptorProto) -> Option<String> {
+    let field =
+        |number| message.field.iter().find(|field| field.number() == number && field.label() != Label::Repeated);
+    let is_key = |field: &FieldDescriptorProto| {
+        let not = [Type::Double, Type::Float, Type::Bytes, Type::Message, Type::Group, Type::Enum];
+        field.r#type.is_some_and(|kind| Type::try_from(kind).is_ok_and(|kind| !not.contains(&kind)))
+    };
+    let is_entry = message.options.as_ref().is_some_and(|options| options.map_entry());
+    let is_sound = !is_entry || field(1).is_some_and(is_key) && field(2).is_some();
+    if is_sound { message.nested_type.iter().find_map(unsound_entry) } else { Some(message.name().to_owned()) }
 }
 
 /// The service and the method that a path names.

@@ -53,6 +53,17 @@ fn another_syntax_is_refused_by_name() {
 }
 
 #[test]
+fn a_maps_entry_without_a_key_is_refused_by_name() {
+    let mut file = shop().files().into_iter().find(|file| file.name().contains("shop")).expect("its file");
+    let entries = file.message_type.iter_mut().flat_map(|message| &mut message.nested_type);
+    let entry = entries.into_iter().find(|entry| entry.name() == "StockEntry").expect("the map of the stock");
+    entry.field[0].number = Some(250);
+    let set = FileDescriptorSet { file: vec![file] }.encode_to_vec();
+    let words = Schema::of_bytes(&set).expect_err("no key").to_string();
+    assert!(words.contains("StockEntry") && words.contains("no key"), "{words}");
+}
+
+#[test]
 fn methods_say_who_streams() {
     let kinds = ["Put", "Watch", "Upload", "Chat"].map(|name| method(name).kind());
     let all = [CallKind::Unary, CallKind::ServerStreaming, CallKind::ClientStreaming, CallKind::Bidirectional];
