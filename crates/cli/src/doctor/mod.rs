@@ -75,7 +75,7 @@ fn state_of(job: Job, checks: &[Check]) -> State {
 fn as_json(checks: &[Check], jobs: &[Job]) -> anyhow::Result<String> {
     let jobs: serde_json::Map<String, serde_json::Value> =
         jobs.iter().map(|job| (job.name().to_owned(), json!(state_of(*job, checks)))).collect();
-    let told = json!({ "version": weir_terminal::VERSION, "jobs": jobs, "checks": checks });
+    let told = json!({ "schema": "weir-doctor/1", "version": weir_terminal::VERSION, "jobs": jobs, "checks": checks });
     Ok(serde_json::to_string_pretty(&told)? + "\n")
 }
 

@@ -703,7 +703,10 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage { path: &["route"], options: &[&["file", "url", "header", "method", "from", "at", "json"]], modes: &[] },
     Usage {
         path: &["watch"],
-        options: &[&["filter", "admin", "token", "show", "budget", "requests", "json"]],
+        options: &[
+            &["filter", "admin", "token", "show", "budget", "requests", "json", "tls_port"],
+            &["port", "pid", "comm", "unit", "container", "cgroup", "rung", "without_rung"],
+        ],
         modes: &[],
     },
     Usage {

@@ -136,8 +136,8 @@ mod tests {
         for key in ["prefixItems", "anyOf", "oneOf"] {
             schema[key].as_array().into_iter().flatten().for_each(|inner| described(name, inner));
         }
-        for key in ["items", "additionalProperties"] {
-            described(name, &schema[key]);
+        for inner in ["items", "additionalProperties"].into_iter().filter_map(|key| schema.get(key)) {
+            described(name, inner);
         }
         schema["$defs"].as_object().into_iter().flatten().for_each(|(_, inner)| described(name, inner));
     }

@@ -51,6 +51,7 @@ use Source::{Command, Tool};
 
 /// All of them; one that describes the output of several commands has a row for each.
 pub(crate) const SCHEMAS: &[Schema] = &[
+    schema!("activity", 1, Command("activity --json")),
     schema!("advise", 1, Command("advise --json")),
     schema!("arm-list", 1, Command("arm list --json")),
     schema!("arm-overhead", 1, Command("arm overhead --json")),
@@ -72,6 +73,8 @@ pub(crate) const SCHEMAS: &[Schema] = &[
     schema!("cluster-top", 1, Command("cluster top --json")),
     schema!("cluster-versions", 1, Command("cluster versions --json")),
     schema!("compare", 4, Command("compare --json")),
+    schema!("connections", 1, Command("connections --json")),
+    schema!("doctor", 1, Command("doctor --json")),
     schema!("env", 1, Command("env --json")),
     schema!("explain", 1, Command("explain --json")),
     schema!("fileset", 1, Command("load --make-fileset NAME DIR --json")),
@@ -90,10 +93,13 @@ pub(crate) const SCHEMAS: &[Schema] = &[
     schema!("plan", 1, Command("plan --json")),
     schema!("predict", 1, Command("predict --json")),
     schema!("replay", 1, Command("replay --json")),
+    schema!("requests", 1, Command("requests --json")),
     schema!("route", 1, Command("route --json")),
     schema!("scenario", 1, Command("scenario --json")),
     schema!("sql", 1, Command("sql --json")),
     schema!("sql-list", 1, Command("sql --list --json")),
+    schema!("top", 1, Command("top --json")),
+    schema!("watch", 1, Command("watch --json")),
     schema!("webtest", 1, Command("webtest --json")),
     schema!("what-if", 1, Command("what-if --json")),
 ];

@@ -11,6 +11,7 @@ pub(super) fn line(window: &LiveWindow, order: &Order, interval: Duration) -> St
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let cost = &window.cost;
     let told = json!({
+        "schema": "weir-top/1",
         "version": weir_terminal::VERSION,
         "unix_s": now.as_secs_f64(),
         "interval_s": interval.as_secs_f64(),

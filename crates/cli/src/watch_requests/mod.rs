@@ -36,7 +36,7 @@ Examples:
   weir watch --json upstream=app | jq .upstream.steps
       for a program
   sudo weir watch --port 80 'duration>100ms'
-      slow requests of nginx, Apache or any other server, and what each waited for
+      slow requests of any other server, and what each waited for
 
 A filter has words KEY=VALUE and KEY!=VALUE, and duration>TIME or duration<TIME.
 Keys: client (address or network), host, path (* within a segment, ** anything),
