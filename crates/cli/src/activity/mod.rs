@@ -15,7 +15,7 @@ use weir_terminal::output;
 const EXAMPLES: &str = "\
 Examples:
   weir activity unix:admin.sock
-      the last 24 hours of a server that was started with --admin unix:admin.sock
+      the last 24 hours of a server started with --admin unix:admin.sock
       --activity FILE
   weir activity --hours 672 unix:admin.sock
       four weeks at a glance

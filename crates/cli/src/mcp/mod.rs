@@ -24,8 +24,8 @@ Examples:
   echo '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}' | weir mcp
       one message by hand
 
-Tools: explain, compare, load, advise, sql. Each result has the figures, how sure
-they are (intervals of 95 %, noise, the share of joined requests) and notes.
+Tools: explain, compare, load, advise, sql. Each result has the figures, how
+sure they are (95 % intervals, noise, the share of joined requests), and notes.
 Runs are resources. Messages are lines of JSON-RPC 2.0; a line may have 1 MiB.
 Nothing on the machine is changed: advice is never applied, questions only read,
 and new runs go into weir-runs, or into the folder of --runs.

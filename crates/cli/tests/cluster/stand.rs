@@ -643,6 +643,8 @@ impl Stand {
         let folder = self.path(member);
         let mut command = Command::new(WEIR);
         command.args(["cluster", "events", text(&folder), "--follow"]).stdin(Stdio::null()).stdout(out);
+        // Where a test fails it is left behind, and would keep the reader of what the test says waiting.
+        command.stderr(Stdio::null());
         command.spawn().expect("weir starts")
     }
 
