@@ -352,6 +352,7 @@ const KEYS: &[(&str, &str, &[&str])] = &[
             "reserve_loops = 3",
             "trusted_proxies = [\"10.0.0.0/8\"]",
             "proxy_protocol = true",
+            "activity = \"act\"",
         ],
     ),
     (
@@ -879,7 +880,11 @@ const KEYS: &[(&str, &str, &[&str])] = &[
         "[acme]\nagree_to_terms = true\nstorage = \"acme\"\n[[host]]\nroot = \"site\"\nnames = [\"b.org\"]\ncertificate = \"acme\"\n[[host]]\nroot = \"site\"\nnames = [\"a.org\"]\n{}\n",
         &["certificate = \"acme\""],
     ),
-    ("[admin]", "[admin]\nlisten = \"unix:admin.sock\"\n{}\n[[host]]\nroot = \"site\"\n", &["token_file = \"token\""]),
+    (
+        "[admin]",
+        "[admin]\nlisten = \"unix:admin.sock\"\n{}\n[[host]]\nroot = \"site\"\n",
+        &["token_file = \"token\"", "history = 77", "may = [\"stop\"]"],
+    ),
     (
         "[policy]",
         "[policy]\nfile = \"a.policy\"\n{}\n[[host]]\nroot = \"site\"\n",
