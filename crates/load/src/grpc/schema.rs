@@ -4,7 +4,9 @@ use crate::grpc::error::{GrpcError, SetError};
 use crate::grpc::method::Method;
 use prost::Message;
 use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
-use prost_reflect::prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet};
+use prost_reflect::prost_types::{
+    DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet, MessageOptions,
+};
 use prost_reflect::{DescriptorPool, ServiceDescriptor};
 use std::fs::File;
 use std::io::Read;
@@ -156,7 +158,7 @@ fn unsound_entry(message: &DescriptorProto) -> Option<String> {
         let not = [Type::Double, Type::Float, Type::Bytes, Type::Message, Type::Group, Type::Enum];
         field.r#type.is_some_and(|kind| Type::try_from(kind).is_ok_and(|kind| !not.contains(&kind)))
     };
-    let is_entry = message.options.as_ref().is_some_and(|options| options.map_entry());
+    let is_entry = message.options.as_ref().is_some_and(MessageOptions::map_entry);
     let is_sound = !is_entry || field(1).is_some_and(is_key) && field(2).is_some();
     if is_sound { message.nested_type.iter().find_map(unsound_entry) } else { Some(message.name().to_owned()) }
 }
