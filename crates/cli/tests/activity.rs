@@ -10,13 +10,13 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::Duration;
 use support::output;
 use support::planted::wait_for;
 use support::served::Served;
+use weir_testkit::SmallDisk;
 use weir_testkit::client::Connection;
-use weir_testkit::{SmallDisk, require};
 
 /// The options of a server that tells all.
 const ALL: [&str; 6] = ["--admin", "unix:admin.sock", "--admin-may", "stop,mark", "--activity", "act"];
@@ -105,7 +105,8 @@ fn activity_survives_kills_and_restarts_and_knows_what_was_done() {
     let steps = shown["steps"].as_array().expect("steps");
     let sum = |name: &str| steps.iter().map(|step| step[name].as_u64().expect("a number")).sum::<u64>();
     assert_eq!(sum("client_errors"), 3);
-    assert!(sum("timed") >= 15, "times come with the end of a minute, or of the server");
+    // Of successes only; those of the killed server count if the minute has ended just then.
+    assert!(sum("timed") >= 12, "times come with the end of a minute, or of the server");
 }
 
 #[test]
@@ -267,31 +268,81 @@ fn without_a_right_nothing_is_ended_and_with_one_only_what_is_meant() {
     assert!(rest(stays).is_err());
 }
 
+/// A frame of HTTP/2 (RFC 9113, section 4.1).
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes()[..], payload].concat()
+}
+
+/// The only frame of a request: method, scheme and names from the static table (RFC 7541, appendix A), then literals.
+fn get(stream: u32, path: &str) -> Vec<u8> {
+    let literal = |text: &str| [&[u8::try_from(text.len()).expect("short")], text.as_bytes()].concat();
+    let fields = [&[0x82, 0x86, 0x04][..], &literal(path), &[0x01], &literal("a")].concat();
+    frame(HEADERS, END_STREAM | END_HEADERS, stream, &fields)
+}
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RESET: u8 = 3;
+const SETTINGS: u8 = 4;
+const WINDOW_UPDATE: u8 = 8;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+/// What comes next: the type of a frame, its stream, and what it carries.
+fn next_frame(from: &mut TcpStream) -> (u8, u32, Vec<u8>) {
+    let mut head = [0; 9];
+    from.read_exact(&mut head).expect("a frame");
+    let [a, b, c, kind, _, stream @ ..] = head;
+    let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+    from.read_exact(&mut payload).expect("the whole of it");
+    (kind, u32::from_be_bytes(stream), payload)
+}
+
+/// Not with curl: 7.88 counts what it had not read of the ended response as still in the connection's window.
 #[test]
 fn one_request_of_http2_is_ended_and_its_connection_goes_on() {
-    if require::program("curl").is_none() {
-        return;
-    }
     let folder = folder();
     let admin = admin(folder.path());
     let served = Served::start(folder.path(), &["--admin", "unix:admin.sock", "--admin-may", "stop"], "site");
-    let url = format!("http://127.0.0.1:{}/large", served.port);
-    let mut curl = Command::new("curl");
-    curl.args(["--silent", "--http2-prior-knowledge", "--limit-rate", "4M", "--output", "/dev/null", "--next"]);
-    curl.args(["--silent", "--http2-prior-knowledge", "--write-out", "%{http_code} %{num_connects}"]);
-    curl.args(["--output", "/dev/null", &format!("http://127.0.0.1:{}/a.txt", served.port)]);
-    // The first of both is what is ended.
-    let mut arguments: Vec<_> = curl.get_args().map(std::ffi::OsStr::to_owned).collect();
-    arguments.insert(6, url.into());
-    let curl = Command::new("curl").args(arguments).stdout(Stdio::piped()).spawn().expect("starts");
+    let mut client = TcpStream::connect(("127.0.0.1", served.port)).expect("connects");
+    client.set_read_timeout(Some(Duration::from_secs(20))).expect("ours");
+    // Windows beyond the file's size: only the buffers of sockets hold the server back.
+    let window = (1_u32 << 30).to_be_bytes();
+    let settings = [&[0, 4], &window[..]].concat();
+    let begin = [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+        frame(SETTINGS, 0, 0, &settings),
+        frame(WINDOW_UPDATE, 0, 0, &window),
+        get(1, "/large"),
+    ];
+    client.write_all(&begin.concat()).expect("writes");
     let (id, stream) = wait_for(|| {
         let listed = json(&["connections", "--json", &admin]);
         let connection = listed["connections"].get(0)?.clone();
         let stream = connection["under_way"].get(0)?["stream"].as_u64()?;
         (connection["protocol"] == "HTTP/2").then(|| (connection["id"].as_str().expect("an id").to_owned(), stream))
     });
+    assert_eq!(stream, 1);
     let ended = output(&["connections", "--stop", &format!("{id}/{stream}"), &admin]);
     assert_eq!(said(&ended), "ended 1 request\n");
-    let told = curl.wait_with_output().expect("it ends");
-    assert_eq!(String::from_utf8_lossy(&told.stdout), "200 0", "the second goes over the same connection");
+    let mut came = 0;
+    let code = loop {
+        match next_frame(&mut client) {
+            (DATA, 1, payload) => came += payload.len(),
+            (RESET, 1, code) => break code,
+            (kind, stream, _) => assert!(matches!((kind, stream), (HEADERS, 1) | (SETTINGS, 0)), "{kind} {stream}"),
+        }
+    };
+    // CANCEL (RFC 9113, section 7).
+    assert_eq!(code, 8_u32.to_be_bytes());
+    assert!(came < 64 << 20, "{came} bytes: it had ended by itself");
+    client.write_all(&get(3, "/a.txt")).expect("writes");
+    let body = loop {
+        match next_frame(&mut client) {
+            (DATA, 3, payload) => break payload,
+            (kind, stream, _) => assert_eq!((kind, stream), (HEADERS, 3)),
+        }
+    };
+    assert_eq!(body, b"hello");
 }

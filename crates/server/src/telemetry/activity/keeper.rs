@@ -115,9 +115,11 @@ impl ActivityKept {
     /// The system's refusal of a thread.
     pub(crate) fn start(self: &Arc<Self>, sources: Sources) -> io::Result<ActivityThread> {
         let stop = Arc::new(AtomicBool::new(false));
-        let (kept, told) = (Arc::clone(self), Arc::clone(&stop));
+        let told = Arc::clone(&stop);
+        // It looks at the counts here, before the first request: the thread may begin late on a busy machine.
+        let keeper = Keeper::new(Arc::clone(self), sources);
         let builder = std::thread::Builder::new().name("weir-activity".to_owned());
-        let thread = builder.spawn(move || Keeper::new(kept, sources).run(&told))?;
+        let thread = builder.spawn(move || keeper.run(&told))?;
         Ok(ActivityThread { thread, stop })
     }
 }
@@ -145,13 +147,13 @@ impl Keeper {
         while !stop.load(Ordering::Relaxed) {
             std::thread::park_timeout(TICK);
             ticks = ticks.wrapping_add(1);
-            let is_over = self.recorder.tick(now_unix_ms() / 1000, self.sources.reading());
-            self.mark_changes();
-            if is_over || ticks.is_multiple_of(TICKS_PER_WRITING) {
+            if self.look() || ticks.is_multiple_of(TICKS_PER_WRITING) {
                 self.recorder.flush();
                 self.write();
             }
         }
+        // What the loops did between the last look and their end.
+        self.look();
         self.recorder.end_minute();
         for _ in 0..LAST_TRIES {
             if self.write() {
@@ -162,6 +164,13 @@ impl Keeper {
         if !self.is_followed {
             self.mark(MarkKind::Stop, &format!("process {}", std::process::id()));
         }
+    }
+
+    /// Takes note of what was done since the last look; whether a minute is over.
+    fn look(&mut self) -> bool {
+        let is_over = self.recorder.tick(now_unix_ms() / 1000, self.sources.reading());
+        self.mark_changes();
+        is_over
     }
 
     /// Marks that the server began, and that the one before it was lost, if it was.
