@@ -181,12 +181,13 @@ fn clients_are_places_of_connections_however_many_those_have_one_after_the_other
         }
     });
     for keep_alive in [true, false] {
-        let mut options = server.options(60);
+        // So many that a thread of the server which a busy machine holds up for milliseconds has its turn.
+        let mut options = server.options(3000);
         (options.connections, options.keep_alive) = (3, keep_alive);
         let report = load(options);
         let found = report.fairness.expect("a closed loop");
-        assert_eq!((report.requests, found.clients), (60, 3), "{keep_alive}");
-        assert!(found.least_requests >= 3 && found.most_requests < 60, "{found:?}");
+        assert_eq!((report.requests, found.clients), (3000, 3), "{keep_alive}");
+        assert!(found.least_requests >= 3 && found.most_requests < 3000, "{found:?}");
     }
 }
 
