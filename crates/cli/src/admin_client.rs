@@ -13,6 +13,8 @@ use std::time::Duration;
 const TOKEN_BYTES_MAX: u64 = 1 << 20;
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// What a server means that answers with status 401.
+pub(crate) const WRONG_TOKEN: &str = "the token is missing or wrong; give its file by --token FILE";
 /// Bytes of an answer at most.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
@@ -47,23 +49,39 @@ impl AdminAddress {
         Self::of(text, token)?.with_context(|| format!("{text} is no admin address; write unix:PATH or ADDRESS:PORT"))
     }
 
-    /// Asks; status and text of the answer. Refusals of the token are told as errors.
-    pub(crate) fn ask(&self, method: &str, target: &str) -> anyhow::Result<(u16, String)> {
+    /// As it was given.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Asks, and gives the connection, on which a read waits for so long at most.
+    pub(crate) fn begin(&self, method: &str, target: &str, patience: Duration) -> anyhow::Result<Box<dyn Read>> {
         let silent = || format!("{}: no server answers there", self.text);
-        let answer = match &self.place {
+        let asked = |token: Option<&str>| {
+            let token = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
+            format!("{method} {target} HTTP/1.1\r\nHost: weir\r\n{token}\r\n")
+        };
+        match &self.place {
             Place::Unix(path) => {
-                let stream = UnixStream::connect(path).with_context(silent)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
-                exchange(stream, (method, target), None)
+                let mut stream = UnixStream::connect(path).with_context(silent)?;
+                stream.set_read_timeout(Some(patience))?;
+                stream.write_all(asked(None).as_bytes()).with_context(silent)?;
+                Ok(Box::new(stream))
             }
             Place::Tcp(addr, token) => {
-                let stream = TcpStream::connect_timeout(addr, PATIENCE).with_context(silent)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
-                exchange(stream, (method, target), token.as_deref())
+                let mut stream = TcpStream::connect_timeout(addr, PATIENCE).with_context(silent)?;
+                stream.set_read_timeout(Some(patience))?;
+                stream.write_all(asked(token.as_deref()).as_bytes()).with_context(silent)?;
+                Ok(Box::new(stream))
             }
-        };
-        match answer.with_context(|| self.text.clone())? {
-            (401, _) => bail!("{}: the token is missing or wrong; give its file by --token FILE", self.text),
+        }
+    }
+
+    /// Asks; status and text of the answer. Refusals of the token are told as errors.
+    pub(crate) fn ask(&self, method: &str, target: &str) -> anyhow::Result<(u16, String)> {
+        let stream = self.begin(method, target, PATIENCE)?;
+        match answer(stream).with_context(|| self.text.clone())? {
+            (401, _) => bail!("{}: {WRONG_TOKEN}", self.text),
             answer => Ok(answer),
         }
     }
@@ -74,7 +92,7 @@ impl AdminAddress {
             (200, body) => {
                 serde_json::from_str(&body).with_context(|| format!("{}: the answer cannot be read", self.text))
             }
-            (_, why) => Err(anyhow!("{}: {}", self.text, visible(why.trim()))),
+            (_, why) => Err(anyhow!("{}: {}", self.text, weir_report::clean(why.trim()))),
         }
     }
 }
@@ -84,13 +102,7 @@ fn read_token(path: &Path) -> anyhow::Result<String> {
     Ok(text.trim().to_owned())
 }
 
-fn exchange(
-    mut stream: impl Read + Write,
-    (method, target): (&str, &str),
-    token: Option<&str>,
-) -> anyhow::Result<(u16, String)> {
-    let token = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
-    write!(stream, "{method} {target} HTTP/1.1\r\nHost: weir\r\n{token}\r\n")?;
+fn answer(stream: impl Read) -> anyhow::Result<(u16, String)> {
     let mut answer = String::new();
     stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("it gave no answer")?;
@@ -111,28 +123,12 @@ pub(crate) fn encoded(text: &str) -> String {
     })
 }
 
-/// A text of others as a terminal may show it: control characters, which could steer it, are escaped; so are those that
-/// turn the direction of a line.
-pub(crate) fn visible(text: &str) -> String {
-    let turns =
-        |character| matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    text.chars().fold(String::new(), |mut out, character| {
-        if character.is_control() || turns(character) {
-            out.extend(character.escape_unicode());
-        } else {
-            out.push(character);
-        }
-        out
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_encoded_for_queries_and_escaped_for_terminals() {
+    fn texts_are_encoded_for_queries() {
         assert_eq!(encoded("status=5xx a&b/\u{e9}"), "status%3D5xx%20a%26b%2F%C3%A9");
-        assert_eq!(visible("a\u{1b}[31mb\u{202e}c \u{e9}"), "a\\u{1b}[31mb\\u{202e}c \u{e9}");
     }
 }

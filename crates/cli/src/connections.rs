@@ -1,12 +1,12 @@
 //! The `weir connections` command: who is connected to a server now, and the end of some of that.
 
-use crate::activity::time;
-use crate::admin_client::{AdminAddress, encoded, visible};
+use crate::admin_client::{AdminAddress, encoded};
 use crate::table::Table;
 use serde::Deserialize;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weir_report::{clean, nanoseconds};
 use weir_terminal::output;
 use weir_terminal::units::counted;
 
@@ -145,12 +145,12 @@ fn in_words(answer: &Answer) -> String {
             connection.client.clone(),
             connection.id.clone(),
             format!("{}{protocol}", connection.protocol),
-            time(connection.age_ms as f64 * 1000.0),
+            nanoseconds(connection.age_ms as f64 * 1e6),
             number(connection.requests),
             number(connection.received_bytes),
             number(connection.sent_bytes),
             connection.state.clone(),
-            visible(&under_way(&connection.under_way)),
+            clean(&under_way(&connection.under_way)),
         ]);
     }
     let mut text = if table.is_empty() {

@@ -1,12 +1,12 @@
 //! The `weir requests` command: the last requests of a server, searched.
 
-use crate::activity::time;
-use crate::admin_client::{AdminAddress, encoded, visible};
+use crate::admin_client::{AdminAddress, encoded};
 use crate::table::Table;
 use chrono::DateTime;
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weir_report::{clean, nanoseconds};
 use weir_terminal::output;
 
 const EXAMPLES: &str = "\
@@ -16,15 +16,17 @@ Examples:
       with --admin unix:admin.sock
   weir requests unix:admin.sock status=5xx 'duration>100ms'
       those that failed slowly
-  weir requests unix:admin.sock client=10.0.0.0/8 'path=/api/*' method=post
-      by client, path and method; * stands for anything
+  weir requests unix:admin.sock client=10.0.0.0/8 'path=/api/**' method=POST
+      by client, path and method
   weir requests unix:admin.sock 'status!=200' googlebot
       a word alone is looked for in host, path and user agent
   weir requests -n 4096 --json unix:admin.sock | jq .requests[].path
       all that are kept, for a program
 
-Words: client, host, method, path, protocol, agent (= or !=), status, bytes,
-duration (also <, <=, >, >=). All of them have to hold.
+Words are those of `weir watch`: client (address or network), host, path (* is
+within a segment, ** anything), method, protocol and agent with = or !=; status
+also, bytes and duration only, with <, <=, > and >=. Words with = and the same
+key are alternatives, all others have to hold.
 Values in queries are left out: the server tells the names of parameters only.
 
 Exit status: 0 if it was read, 1 if the server could not be read or refused,
@@ -38,7 +40,7 @@ pub(crate) struct Args {
     #[arg(value_name = "ADDR")]
     source: String,
 
-    /// Words such as status=5xx or path=/api/*, all of which have to hold
+    /// Words such as status=5xx or path=/api/**
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
 
@@ -100,9 +102,9 @@ fn in_words(answer: &Answer) -> String {
             format!("{} {}{}{query}", past.method, past.host, past.path)
         };
         table.push([
-            visible(&request),
+            clean(&request),
             past.status.to_string(),
-            time(past.duration_us as f64),
+            nanoseconds(past.duration_us as f64 * 1e3),
             past.sent_bytes.to_string(),
             past.client.clone(),
             at(past.began_unix_ms),

@@ -6,6 +6,7 @@
 
 use crate::kernel;
 use crate::target::{Named, has_ended, must_listen};
+use crate::windows::Records;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -32,8 +33,7 @@ const LOOK_AFTER: Duration = Duration::from_millis(500);
 struct Batch {
     /// When it was looked, by the recording's clock.
     now_ns: u64,
-    records: Vec<(Record, u32)>,
-    slots: Vec<Slot>,
+    held: Records,
 }
 
 /// Listens to what is recorded, and hands it on look by look.
@@ -62,17 +62,16 @@ impl EventSource for Tap {
     }
 
     fn see(&mut self, record: &Record, slots: &[Slot]) {
-        if self.batch.records.len() >= BATCH_RECORDS_MAX {
+        if self.batch.held.len() >= BATCH_RECORDS_MAX {
             self.is_overflown = true;
             return;
         }
-        self.batch.records.push((*record, self.batch.slots.len() as u32));
-        self.batch.slots.extend_from_slice(slots);
+        self.batch.held.push(record, slots);
     }
 
     fn look(&mut self, now_ns: u64, _tell: &mut dyn FnMut(Record, &[Slot])) {
         let batch = Batch { now_ns, ..std::mem::take(&mut self.batch) };
-        let (is_whole, is_empty) = (!std::mem::take(&mut self.is_overflown), batch.records.is_empty());
+        let (is_whole, is_empty) = (!std::mem::take(&mut self.is_overflown), batch.held.len() == 0);
         // An empty one only says how late it is, which the next one says as well.
         let is_taken = is_whole && self.to.try_send(batch).is_ok();
         if !(is_taken || is_whole && is_empty) {
@@ -178,13 +177,7 @@ impl Following {
     }
 
     fn join(&mut self, mut batch: Batch, take: &mut dyn FnMut(&Joiner, &Response<'_>)) {
-        // A stable sort: each CPU's records stay in their order.
-        batch.records.sort_by_key(|(record, _)| record.time_ns);
-        for (record, at) in &batch.records {
-            let slots = batch.slots.get(*at as usize..).unwrap_or_default();
-            let slots = slots.get(..usize::from(record.slots)).unwrap_or_default();
-            self.joiner.push(record, slots, None, take);
-        }
+        batch.held.give(&mut self.joiner, take);
         self.joiner.settle(batch.now_ns, take);
     }
 

@@ -7,17 +7,26 @@ use weir_capture::{CaptureError, EventSource, KindSet};
 use weir_timeline::{Joiner, Response};
 use weir_wire::{Kind, Record, Slot};
 
-/// The records of a window, as they come: each CPU's in order.
+/// Records in memory, as they come: each CPU's in order.
 #[derive(Debug, Default)]
-pub(crate) struct Window {
+pub(crate) struct Records {
     records: Vec<(Record, u32)>,
     slots: Vec<Slot>,
-    overflown: bool,
 }
 
-impl Window {
-    /// Gives its records to a joiner in the order of time, and ends it.
-    pub(crate) fn join(&mut self, joiner: &mut Joiner, take: &mut dyn FnMut(&Joiner, &Response<'_>)) {
+impl Records {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(crate) fn push(&mut self, record: &Record, slots: &[Slot]) {
+        self.records.push((*record, self.slots.len() as u32));
+        self.slots.extend_from_slice(slots);
+    }
+
+    /// Gives them to a joiner in the order of time.
+    pub(crate) fn give(&mut self, joiner: &mut Joiner, take: &mut dyn FnMut(&Joiner, &Response<'_>)) {
         // A stable sort: each CPU's records stay in their order.
         self.records.sort_by_key(|(record, _)| record.time_ns);
         for (record, at) in &self.records {
@@ -25,6 +34,20 @@ impl Window {
             let slots = slots.get(..usize::from(record.slots)).unwrap_or_default();
             joiner.push(record, slots, None, take);
         }
+    }
+}
+
+/// The records of a window.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    held: Records,
+    overflown: bool,
+}
+
+impl Window {
+    /// Gives its records to a joiner in the order of time, and ends it.
+    pub(crate) fn join(&mut self, joiner: &mut Joiner, take: &mut dyn FnMut(&Joiner, &Response<'_>)) {
+        self.held.give(joiner, take);
         joiner.finish(take);
     }
 
@@ -32,7 +55,7 @@ impl Window {
     pub(crate) fn length_ns(&self) -> u64 {
         let edge = |ends: bool| {
             let is_it = |record: &Record| record.kind == Kind::Window as u16 && (record.flags != 0) == ends;
-            self.records.iter().map(|(record, _)| record).find(|record| is_it(record)).map_or(0, |record| record.b)
+            self.held.records.iter().map(|(record, _)| record).find(|record| is_it(record)).map_or(0, |record| record.b)
         };
         edge(true).saturating_sub(edge(false))
     }
@@ -92,12 +115,11 @@ impl EventSource for Tap {
     }
 
     fn see(&mut self, record: &Record, slots: &[Slot]) {
-        if self.window.records.len() >= self.records_max {
+        if self.window.held.len() >= self.records_max {
             self.window.overflown = true;
         } else {
-            self.window.records.push((*record, self.window.slots.len() as u32));
-            self.window.slots.extend_from_slice(slots);
-            self.counts.held.store(self.window.records.len(), Ordering::Relaxed);
+            self.window.held.push(record, slots);
+            self.counts.held.store(self.window.held.len(), Ordering::Relaxed);
         }
         if record.kind == Kind::Window as u16 && record.flags != 0 {
             let window = std::mem::take(&mut self.window);

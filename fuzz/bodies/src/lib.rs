@@ -176,22 +176,24 @@ mod http {
 }
 #[path = "."]
 mod telemetry {
+    pub(crate) mod request_filter {
+        pub(crate) use weir_server::{FilterKey, RequestFacts, RequestFilter};
+    }
     #[path = "."]
     pub(crate) mod recent {
+        use super::request_filter::RequestFilter;
+
         #[allow(dead_code, reason = "not all of it is fuzzed")]
         #[path = "../../../crates/server/src/telemetry/recent/entry.rs"]
         mod entry;
-        #[allow(dead_code, reason = "not all of it is fuzzed")]
-        #[path = "../../../crates/server/src/telemetry/recent/filter.rs"]
-        mod filter;
         #[allow(dead_code, reason = "not all of it is fuzzed")]
         #[path = "../../../crates/server/src/telemetry/recent/past.rs"]
         mod past;
 
         /// How many entries of a block there are, and how many of them a filter lets pass; none if it is no filter.
         pub(crate) fn search(filter: &str, block: &[u8]) -> Option<(usize, usize)> {
-            let filter = filter.parse::<filter::Filter>().ok()?;
-            let passing = past::entries(block).filter(|past| filter.lets_pass(past)).count();
+            let filter = filter.parse::<RequestFilter>().ok()?;
+            let passing = past::entries(block).filter(|past| filter.is_for(&past.facts())).count();
             Some((past::entries(block).count(), passing))
         }
     }

@@ -2,13 +2,12 @@
 
 mod picture;
 
-pub(crate) use picture::time;
-
-use crate::admin_client::{AdminAddress, encoded, visible};
+use crate::admin_client::{AdminAddress, encoded};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
+use weir_report::clean;
 use weir_server::{ACTIVITY_HOURS_MAX, Activity, ShownActivity};
 use weir_terminal::output;
 
@@ -125,7 +124,7 @@ fn told(shown: &ShownActivity, writing: &Writing) -> String {
     if let Some(why) = &writing.failing {
         text += &format!(
             "the server cannot write its file: {}; {} minutes wait in memory\n",
-            visible(why),
+            clean(why),
             writing.waiting_minutes
         );
     }

@@ -1,10 +1,10 @@
 //! Activity as a picture of bars and lines for a terminal, and as a table for programs.
 
-use crate::admin_client::visible;
 use crate::table::Table;
 use chrono::DateTime;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
+use weir_report::{clean, count, nanoseconds};
 use weir_server::{Figures, ShownActivity};
 
 /// Rows of the picture of requests.
@@ -40,23 +40,23 @@ pub(super) fn picture(shown: &ShownActivity, hours: u32) -> String {
     let mut out = format!(
         "the last {hours} h, {} a column, times in UTC: {} requests, {} sent, {} of 4xx, {} of 5xx\n\n",
         span(shown.step_s),
-        grouped(total.requests),
+        count(total.requests),
         bytes(total.sent_bytes as f64),
-        grouped(total.client_errors),
-        grouped(total.server_errors)
+        count(total.client_errors),
+        count(total.server_errors)
     );
     out += &tall("requests/min", steps, |figures| each_minute(figures.requests, shown), number);
     out += &low("bytes/min", steps, |figures| each_minute(figures.sent_bytes, shown), bytes);
     out += &low("errors 5xx", steps, |figures| each_minute(figures.server_errors, shown), number);
     if total.timed > 0 {
-        out += &low("p99", steps, |figures| f64::from(figures.p99_us), time);
+        out += &low("p99", steps, |figures| f64::from(figures.p99_us) * 1e3, nanoseconds);
     }
     out += &marks_line(shown);
     out += &axis(shown);
     for mark in shown.marks.iter().rev().take(MARKS_TOLD).rev() {
         let (letter, word) = mark.kind.letter_and_word();
         // Writing to memory does not fail.
-        let _ = writeln!(out, "{letter} {} {word}: {}", clock(mark.unix_ms / 1000, shown), visible(&mark.words));
+        let _ = writeln!(out, "{letter} {} {word}: {}", clock(mark.unix_ms / 1000, shown), clean(&mark.words));
     }
     if shown.marks.len() > MARKS_TOLD {
         let _ = writeln!(out, "and {} marks before these: --json has all", shown.marks.len() - MARKS_TOLD);
@@ -79,16 +79,16 @@ pub(super) fn table(shown: &ShownActivity) -> String {
         if figures.up_s == 0 && marks.is_empty() {
             continue;
         }
-        let p99 = if figures.timed > 0 { time(f64::from(figures.p99_us)) } else { "-".to_owned() };
+        let p99 = if figures.timed > 0 { nanoseconds(f64::from(figures.p99_us) * 1e3) } else { "-".to_owned() };
         table.push([
             clock(figures.begin_unix_s, shown),
             span(figures.up_s.into()),
             number(each_minute(figures.requests, shown)),
             bytes(each_minute(figures.sent_bytes, shown)),
-            grouped(figures.client_errors),
-            grouped(figures.server_errors),
+            count(figures.client_errors),
+            count(figures.server_errors),
             p99,
-            grouped(figures.open_peak.into()),
+            count(figures.open_peak.into()),
             marks.join(","),
         ]);
     }
@@ -183,38 +183,13 @@ fn number(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),
         ..10.0 => format!("{value:.1}"),
-        ..1e6 => grouped(value.round() as u64),
+        ..1e6 => count(value.round() as u64),
         _ => format!("{:.1} M", value / 1e6),
     }
 }
 
 fn bytes(value: f64) -> String {
-    let units = ["B", "kB", "MB", "GB", "TB", "PB"];
-    let (mut value, mut unit) = (value, 0);
-    while value >= 1000.0 && unit + 1 < units.len() {
-        (value, unit) = (value / 1000.0, unit + 1);
-    }
-    if unit == 0 { format!("{value:.0} B") } else { format!("{value:.1} {}", units[unit]) }
-}
-
-pub(crate) fn time(us: f64) -> String {
-    match us {
-        ..1e3 => format!("{us:.0} us"),
-        ..1e6 => format!("{:.1} ms", us / 1e3),
-        _ => format!("{:.1} s", us / 1e6),
-    }
-}
-
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    weir_report::bytes(value.round() as u64)
 }
 
 #[cfg(test)]
@@ -245,7 +220,7 @@ mod tests {
         assert!(text.contains("19,000 requests") && text.contains("1,900 "), "{text}");
         let marks = text.lines().find(|line| line.trim_start().starts_with("marks")).expect("marks");
         assert_eq!(marks.find('D'), Some(GUTTER + 2), "{marks}");
-        assert!(text.contains("deploy: release \\u{1b}[31m") && !text.contains('\u{1b}'), "{text}");
+        assert!(text.contains("deploy: release \u{fffd}[31m") && !text.contains('\u{1b}'), "{text}");
         let bottom = text.lines().nth(2 + ROWS).expect("a row");
         assert!(bottom.contains('_') && bottom.ends_with('█'), "{bottom}");
         assert!(text.lines().skip(2).all(|line| line.chars().count() <= GUTTER + 60), "{text}");
@@ -255,6 +230,6 @@ mod tests {
     fn the_table_has_a_row_for_each_step() {
         let text = table(&shown());
         assert_eq!(text.lines().count(), 21, "{text}");
-        assert!(text.contains("deploy") && text.contains("1.5 ms"), "{text}");
+        assert!(text.contains("deploy") && text.contains("1.50 ms"), "{text}");
     }
 }

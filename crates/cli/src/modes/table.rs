@@ -705,9 +705,33 @@ pub(super) const COMMANDS: &[Usage] = &[
         path: &["watch"],
         options: &[
             &["filter", "admin", "token", "show", "budget", "requests", "json", "tls_port"],
-            &["port", "pid", "comm", "unit", "container", "cgroup", "rung", "without_rung"],
+            TARGET,
+            &["rung", "without_rung"],
         ],
-        modes: &[],
+        modes: &[
+            Mode {
+                example: "watch",
+                is_on: |matches| !any_given(matches, TARGET),
+                idle: &[&["tls_port", "rung", "without_rung"]],
+                words: "it is for servers of any kind (--port, --pid and the like); weir serve tells by itself",
+            },
+            Mode {
+                example: "watch --port 80",
+                is_on: |matches| any_given(matches, TARGET),
+                idle: &[&["admin", "token", "show", "budget"]],
+                words: "it is for weir serve (--admin); of other servers sockets tell what they tell",
+            },
+            Mode {
+                example: "watch --admin unix:s",
+                is_on: |matches| {
+                    matches
+                        .get_one::<String>("admin")
+                        .is_some_and(|admin| admin.parse::<std::net::SocketAddr>().is_err())
+                },
+                idle: &[&["token"]],
+                words: "only a server that is asked over TCP wants a token; leave it out",
+            },
+        ],
     },
     Usage {
         path: &["env"],

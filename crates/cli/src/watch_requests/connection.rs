@@ -1,9 +1,8 @@
 //! The connection with a server's admin address, and the lines that come over it.
 
+use crate::admin_client::{AdminAddress, WRONG_TOKEN};
 use anyhow::{Context, bail, ensure};
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::io::{self, Read};
 use std::time::{Duration, Instant};
 use weir_terminal::stop::Stop;
 
@@ -15,12 +14,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const HEAD_BYTES_MAX: usize = 16 << 10;
 const LINE_BYTES_MAX: usize = 4 << 20;
 
-trait Stream: Read + Write {}
-impl<T: Read + Write> Stream for T {}
-
 /// The lines of a watch.
 pub(super) struct Lines {
-    stream: Box<dyn Stream>,
+    stream: Box<dyn Read>,
     input: Vec<u8>,
     /// Bytes of it that were given out, and of those behind them that hold no end of a line.
     given: usize,
@@ -47,12 +43,10 @@ enum Received {
 
 impl Lines {
     /// Asks a server for what is watched.
-    pub(super) fn open(admin: &str, target: &str, token: Option<&str>, stop: &Stop) -> anyhow::Result<Self> {
-        let mut stream = connect(admin)?;
-        let token = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
-        write!(stream, "GET {target} HTTP/1.1\r\nHost: weir\r\n{token}\r\n").with_context(|| admin.to_owned())?;
+    pub(super) fn open(admin: &AdminAddress, target: &str, stop: &Stop) -> anyhow::Result<Self> {
+        let stream = admin.begin("GET", target, LOOK_EVERY)?;
         let mut lines = Self { stream, input: Vec::new(), given: 0, looked: 0 };
-        lines.read_head(stop).with_context(|| admin.to_owned())?;
+        lines.read_head(stop).with_context(|| admin.text().to_owned())?;
         Ok(lines)
     }
 
@@ -79,11 +73,11 @@ impl Lines {
         }
         let said = String::from_utf8_lossy(&self.input[end..]).trim().to_owned();
         match status {
-            "401" => bail!("the token is missing or wrong; give its file by --token FILE"),
+            "401" => bail!("{WRONG_TOKEN}"),
             "404" => bail!("the server there cannot be watched: it is of a version before `weir watch`"),
-            "400" | "503" => bail!("{}", super::text::plain(&said)),
+            "400" | "503" => bail!("{}", weir_report::clean(&said)),
             "200" => bail!("this is no admin address of weir serve"),
-            _ => bail!("it answered with status {}", super::text::plain(status)),
+            _ => bail!("it answered with status {}", weir_report::clean(status)),
         }
     }
 
@@ -125,31 +119,4 @@ impl Lines {
             }
         }
     }
-}
-
-fn connect(admin: &str) -> anyhow::Result<Box<dyn Stream>> {
-    let silent = || format!("{admin}: no server answers there");
-    if let Some(path) = admin.strip_prefix("unix:") {
-        let stream = UnixStream::connect(path).with_context(silent)?;
-        stream.set_read_timeout(Some(LOOK_EVERY))?;
-        return Ok(Box::new(stream));
-    }
-    let addr = admin.strip_prefix("http://").map_or(admin, |addr| addr.trim_end_matches('/'));
-    let addr: SocketAddr = addr.parse().ok().with_context(|| {
-        format!("--admin {admin} is neither unix:PATH nor ADDRESS:PORT; write unix:admin.sock or 127.0.0.1:9100")
-    })?;
-    let stream = TcpStream::connect_timeout(&addr, PATIENCE).with_context(silent)?;
-    stream.set_read_timeout(Some(LOOK_EVERY))?;
-    Ok(Box::new(stream))
-}
-
-/// A text as a part of a query.
-pub(super) fn encoded(text: &str) -> String {
-    let each = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' | b':' => {
-            char::from(byte).to_string()
-        }
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(each).collect()
 }

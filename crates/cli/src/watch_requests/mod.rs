@@ -5,6 +5,7 @@ mod found;
 mod sockets;
 mod text;
 
+use crate::admin_client::{AdminAddress, encoded};
 use crate::record::TargetArgs;
 use crate::rung::RungArgs;
 use anyhow::{Context, bail};
@@ -13,13 +14,10 @@ use serde_json::Value;
 use sockets::Sockets;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_server::{WatchCategories, WatchFilter};
+use weir_server::{FilterKey, RequestFilter, WatchCategories};
 use weir_terminal::output;
 use weir_terminal::stop::Stop;
 use weir_terminal::units::counted;
-
-/// Bytes of a file of a token.
-const TOKEN_BYTES_MAX: u64 = 1 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,11 +36,13 @@ Examples:
   sudo weir watch --port 80 'duration>100ms'
       slow requests of any other server, and what each waited for
 
-A filter has words KEY=VALUE and KEY!=VALUE, and duration>TIME or duration<TIME.
-Keys: client (address or network), host, path (* within a segment, ** anything),
-method, status (404, 5xx, 400-499), upstream, rule (route:3, /api/, policy) and
-session (a connection). Words of one key are alternatives, those of different
-keys hold together. A request is shown when it is over. Credentials, cookies,
+A filter has words KEY=VALUE and KEY!=VALUE; of status, bytes and duration also
+with <, <=, > and >=. Keys: client (address or network), host, path (* is within
+a segment, ** anything), method, protocol, agent, status (404, 5xx, 400-499),
+bytes, duration, upstream, rule (route:3, /api/, policy) and session (a
+connection). Words with = and the same key are alternatives, all others have to
+hold; a word alone is looked for in host, path and user agent.
+A request is shown when it is over. Credentials, cookies,
 queries, values of unknown fields and bodies are never shown.
 
 Exit status: 0 if it was ended by Ctrl-C or after -n requests, 1 if there is no
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     filter: Vec<String>,
 
     /// The server's --admin address, unix:PATH or ADDRESS:PORT; without it, that of the only server of this host
-    #[arg(long, value_name = "ADDR", conflicts_with_all = OF_ANY)]
+    #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
 
     /// File with the token that the address requires: over TCP always
@@ -65,11 +65,11 @@ pub(crate) struct Args {
     token: Option<PathBuf>,
 
     /// What is shown, a list: network, head, routes, cache, file, script, upstream, rules, arm, response, timing, or all
-    #[arg(long, value_name = "LIST", default_value = "network,routes,file,script,upstream,response,timing", conflicts_with_all = OF_ANY)]
+    #[arg(long, value_name = "LIST", default_value = "network,routes,file,script,upstream,response,timing")]
     show: WatchCategories,
 
     /// Bytes a second that the server writes at most; what has no room is left out and counted
-    #[arg(long, value_name = "BYTES", default_value_t = 65_536, conflicts_with_all = OF_ANY, value_parser = clap::value_parser!(u32).range(1024..=1_048_576))]
+    #[arg(long, value_name = "BYTES", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1024..=1_048_576))]
     budget: u32,
 
     /// End after this many requests
@@ -90,9 +90,6 @@ pub(crate) struct Args {
     #[command(flatten)]
     rung: RungArgs,
 }
-
-/// Options that name a server of any kind.
-const OF_ANY: [&str; 6] = ["port", "pid", "comm", "unit", "container", "cgroup"];
 
 /// How much was shown and how much was not.
 #[derive(Debug, Clone, Copy, Default)]
@@ -121,7 +118,7 @@ impl Seen {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let filter: WatchFilter = match args.filter.join(" ").parse() {
+    let filter: RequestFilter = match args.filter.join(" ").parse() {
         Ok(filter) => filter,
         Err(error) => {
             eprintln!("weir watch: {error}");
@@ -130,9 +127,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let stop = Stop::on_signals()?;
     if !args.target.is_empty() {
-        if let Some(key) = filter.unknown_to_sockets() {
+        if let Some(key) = filter.key_beside(&sockets::KEYS).map(FilterKey::name) {
             eprintln!(
-                "weir watch: sockets do not tell the {key} of a request: leave {key}= out, or watch a weir serve by --admin"
+                "weir watch: sockets do not tell the {key} of a request: leave {key} out, or watch a weir serve by --admin"
             );
             return Ok(ExitCode::from(2));
         }
@@ -140,31 +137,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let mut sockets = Sockets::start(&args.rung.ladder(), &named, &args.tls_port, filter, args.requests)?;
         return watch(args, &mut || sockets.next(&stop));
     }
-    if !args.tls_port.is_empty() {
-        eprintln!(
-            "weir watch: --tls-port is of no use without --port, --pid or the like: weir serve knows what it encrypts"
-        );
-        return Ok(ExitCode::from(2));
-    }
     let admin = match &args.admin {
         Some(admin) => admin.clone(),
         None => found::only_server()?,
     };
-    let token = args.token.as_deref().map(token).transpose()?;
+    let admin = AdminAddress::required(&admin, args.token.as_deref())?;
     let requests = args.requests.map_or_else(String::new, |requests| format!("&requests={requests}"));
-    let target = format!(
-        "/watch?filter={}&show={}&budget={}{requests}",
-        connection::encoded(&filter.to_string()),
-        args.show,
-        args.budget
-    );
-    let mut lines = Lines::open(&admin, &target, token.as_deref(), &stop)?;
-    watch(args, &mut || lines.next(&stop)).with_context(|| admin.clone())
-}
-
-fn token(path: &std::path::Path) -> anyhow::Result<String> {
-    let text = weir_terminal::text_file::read(path, TOKEN_BYTES_MAX).with_context(|| path.display().to_string())?;
-    Ok(text.trim().to_owned())
+    let target =
+        format!("/watch?filter={}&show={}&budget={}{requests}", encoded(&filter.to_string()), args.show, args.budget);
+    let mut lines = Lines::open(&admin, &target, &stop)?;
+    watch(args, &mut || lines.next(&stop)).with_context(|| admin.text().to_owned())
 }
 
 /// Shows what comes until it ends.

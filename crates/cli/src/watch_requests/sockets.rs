@@ -5,12 +5,13 @@ use anyhow::bail;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use weir_capture::Ladder;
+use weir_explain::spans::RealTime;
 use weir_measure::part::Part;
 use weir_record::Named;
 use weir_record::following::{Follow, Following};
-use weir_server::{SocketSeen, WatchFilter};
+use weir_server::{FilterKey, RequestFacts, RequestFilter};
 use weir_terminal::stop::Stop;
 use weir_terminal::units::counted;
 use weir_timeline::{Joiner, Response, Step, Unjoinable, label};
@@ -19,6 +20,17 @@ use weir_timeline::{Joiner, Response, Step, Unjoinable, label};
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Lines that wait to be shown; more are left out and counted.
 const LINES_MAX: usize = 4096;
+/// What sockets tell of a request, of some at least, that a filter may ask for.
+pub(super) const KEYS: [FilterKey; 8] = [
+    FilterKey::Client,
+    FilterKey::Path,
+    FilterKey::Method,
+    FilterKey::Protocol,
+    FilterKey::Status,
+    FilterKey::Bytes,
+    FilterKey::Duration,
+    FilterKey::Session,
+];
 /// Culprits that are named for a part.
 const NAMED_MAX: usize = 4;
 
@@ -32,10 +44,9 @@ pub(super) struct Sockets {
 
 /// What was seen of it.
 struct Seen {
-    filter: WatchFilter,
+    filter: RequestFilter,
     requests: Option<u64>,
-    /// Nanoseconds to be added to the recording's times for those since 1970.
-    ahead_ns: i128,
+    real_time: RealTime,
     lines: VecDeque<String>,
     shown: u64,
     left_out: u64,
@@ -52,7 +63,7 @@ impl Sockets {
         ladder: &Ladder,
         named: &Named,
         tls_ports: &[u16],
-        filter: WatchFilter,
+        filter: RequestFilter,
         requests: Option<u64>,
     ) -> anyhow::Result<Self> {
         let following = Following::start(ladder, named, tls_ports)?;
@@ -69,7 +80,7 @@ impl Sockets {
         let seen = Seen {
             filter,
             requests,
-            ahead_ns: ahead_ns(),
+            real_time: RealTime::now(),
             lines: VecDeque::from([begin.to_string()]),
             shown: 0,
             left_out: 0,
@@ -142,15 +153,19 @@ impl Seen {
         }
         let request = response.request;
         let (method, target) = named(response.name);
-        let about = SocketSeen {
+        let (status, whole_us) = ((request.status != 0).then_some(request.status), response.time_ns() / 1000);
+        let about = RequestFacts {
             client: response.client.map(|client| client.ip()),
             method,
-            path: target,
-            status: (request.status != 0).then_some(request.status),
-            whole_us: response.time_ns() / 1000,
-            session: request.connection,
+            path: target.map(str::as_bytes),
+            protocol: protocol(request.http_version),
+            status,
+            sent_bytes: Some(request.response_bytes),
+            whole_us: Some(whole_us),
+            session: Some(request.connection),
+            ..RequestFacts::default()
         };
-        if self.has_enough() || !self.filter.is_for_socket(&about) {
+        if self.has_enough() || !self.filter.is_for(&about) {
             return;
         }
         if self.lines.len() >= LINES_MAX {
@@ -158,7 +173,7 @@ impl Seen {
             return;
         }
         self.shown += 1;
-        let at_ns = u64::try_from(i128::from(request.intended_ns) + self.ahead_ns).unwrap_or(0);
+        let at_ns = self.real_time.at(request.intended_ns).unwrap_or(0);
         let line = json!({
             "type": "request",
             "number": self.shown,
@@ -166,8 +181,8 @@ impl Seen {
             "session": request.connection,
             "method": method,
             "target": target,
-            "status": about.status,
-            "whole_us": about.whole_us,
+            "status": status,
+            "whole_us": whole_us,
             "network": network(response),
             "parts": parts(joiner, response.steps),
             "not_joined": response.unjoinable.map(Unjoinable::name),
@@ -196,6 +211,15 @@ pub(super) fn in_words(end: &Value) -> String {
     words
 }
 
+/// The protocol, where sockets tell it: of HTTP/1 its minor version is not known.
+fn protocol(version: u8) -> Option<&'static str> {
+    match version {
+        2 => Some("HTTP/2"),
+        3 => Some("HTTP/3"),
+        _ => None,
+    }
+}
+
 /// The method and the path of a request, where they are known: else the name is the server's port.
 fn named(name: &str) -> (Option<&str>, Option<&str>) {
     name.split_once(' ').map_or((None, None), |(method, target)| (Some(method), Some(target)))
@@ -208,7 +232,7 @@ fn network(response: &Response<'_>) -> Value {
         "client": client.map(|client: SocketAddr| client.ip()),
         "port": client.map(|client| client.port()),
         "server": response.name.starts_with(':').then_some(response.name),
-        "protocol": match request.http_version { 2 => Some("HTTP/2"), 3 => Some("HTTP/3"), _ => None },
+        "protocol": protocol(request.http_version),
         "stream": (request.stream != 0).then_some(request.stream),
         "tls": request.encrypted,
         "request_bytes": request.request_bytes,
@@ -252,13 +276,4 @@ fn parts(joiner: &Joiner, steps: &[Step]) -> Vec<Value> {
         json!({ "part": part.name(), "words": part.words(), "ns": ns, "who": who, "others": others })
     });
     told.collect()
-}
-
-/// How far the time since 1970 is ahead of the recording's clock (CLOCK_MONOTONIC), nanoseconds.
-fn ahead_ns() -> i128 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a timespec of ours; the call writes it and nothing else.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    let real = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    real.as_nanos() as i128 - (i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec))
 }

@@ -3,20 +3,10 @@
 use chrono::DateTime;
 use serde_json::Value;
 use std::fmt::Write as _;
+use weir_report::{clean, nanoseconds};
 
 /// Columns of the names of categories.
 const NAME_COLUMNS: usize = 9;
-
-/// A text without what a terminal would obey. The server has written such bytes otherwise before; but what answers may be
-/// another one.
-pub(super) fn plain(text: &str) -> String {
-    let is_unseen = |letter: char| {
-        letter.is_control()
-            || matches!(letter, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-    };
-    text.chars().map(|letter| if is_unseen(letter) { '?' } else { letter }).collect()
-}
 
 fn paint(has_colours: bool, code: &str, text: &str) -> String {
     if has_colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
@@ -58,7 +48,7 @@ pub(super) fn request(line: &Value, has_colours: bool) -> String {
             let name = if at == 0 { name } else { "" };
             let name = paint(has_colours, "2", &format!("{name:<NAME_COLUMNS$}"));
             // Writing to memory does not fail.
-            let _ = writeln!(out, "  {name} {}", plain(text));
+            let _ = writeln!(out, "  {name} {}", clean(text));
         }
     }
     out
@@ -128,10 +118,19 @@ fn routes(of: &Value) -> Vec<String> {
 }
 
 fn cache(of: &Value) -> Vec<String> {
-    let told = ["hits", "misses", "fills", "stale", "evictions"];
+    let told = [
+        ("hits", "hit", "hits"),
+        ("misses", "miss", "misses"),
+        ("fills", "fill", "fills"),
+        ("stale", "stale", "stale"),
+        ("evictions", "eviction", "evictions"),
+    ];
     let told: Vec<String> = told
         .into_iter()
-        .filter_map(|name| Some(format!("{} {name}", count(of, &format!("/{name}")).filter(|count| *count > 0)?)))
+        .filter_map(|(key, one, several)| {
+            let number = count(of, &format!("/{key}")).filter(|number| *number > 0)?;
+            Some(format!("{number} {}", if number == 1 { one } else { several }))
+        })
         .collect();
     vec![if told.is_empty() { "not asked".to_owned() } else { told.join(", ") }]
 }
@@ -198,7 +197,7 @@ fn parts(of: &Value) -> Vec<String> {
         let mut names: Vec<String> = who.map(|one| string(one, "/name")).collect();
         names.extend(count(part, "/others").filter(|others| *others > 0).map(|others| format!("{others} more")));
         let names = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
-        format!("{:>10}  {}{names}", took_ns(count(part, "/ns").unwrap_or(0)), string(part, "/words"))
+        format!("{:>10}  {}{names}", nanoseconds(count(part, "/ns").unwrap_or(0) as f64), string(part, "/words"))
     };
     of.as_array().into_iter().flatten().map(part).collect()
 }
@@ -218,7 +217,7 @@ fn fields(of: &Value) -> Vec<String> {
 }
 
 fn optional(of: &Value, at: &str) -> Option<String> {
-    of.pointer(at).and_then(Value::as_str).map(plain)
+    of.pointer(at).and_then(Value::as_str).map(clean)
 }
 
 fn string(of: &Value, at: &str) -> String {
@@ -227,7 +226,7 @@ fn string(of: &Value, at: &str) -> String {
 
 fn strings(of: &Value, at: &str) -> Vec<String> {
     let list = of.pointer(at).and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(Value::as_str).map(plain).collect()
+    list.into_iter().flatten().filter_map(Value::as_str).map(clean).collect()
 }
 
 fn count(of: &Value, at: &str) -> Option<u64> {
@@ -240,16 +239,8 @@ fn time(unix_us: u64) -> String {
     at.map_or_else(String::new, |at| at.format("%H:%M:%S%.3f").to_string())
 }
 
-fn took_ns(ns: u64) -> String {
-    if ns < 10_000 { format!("{}.{} us", ns / 1000, ns % 1000 / 100) } else { took(ns / 1000) }
-}
-
 fn took(us: u64) -> String {
-    match us {
-        0..1000 => format!("{us} us"),
-        1000..1_000_000 => format!("{}.{:02} ms", us / 1000, us % 1000 / 10),
-        _ => format!("{}.{:02} s", us / 1_000_000, us % 1_000_000 / 10_000),
-    }
+    nanoseconds(us as f64 * 1e3)
 }
 
 #[cfg(test)]
@@ -265,8 +256,8 @@ mod tests {
         let shown = request(&serde_json::from_str(line).expect("JSON"), false);
         assert_eq!(
             shown,
-            "10:53:20.123  session 7  GET /a?(hidden)  502  12.34 ms\n  upstream  app\n                 12 us  it has a place\n  \
-             timing    decision 10 us, wait for the head 12.00 ms, response 335 us\n"
+            "10:53:20.123  session 7  GET /a?(hidden)  502  12.3 ms\n  upstream  app\n                 12 us  it has a place\n  \
+             timing    decision 10 us, wait for the head 12.0 ms, response 335 us\n"
         );
     }
 
@@ -280,7 +271,7 @@ mod tests {
                 "upstream": {"name": text, "steps": [{"at_us": 1, "what": text}]}, "network": {"client": text, "protocol": text},
             });
             let shown = request(&line, false);
-            prop_assert!(shown.lines().all(|line| plain(line) == line), "{:?}", shown);
+            prop_assert!(shown.lines().all(|line| clean(line) == line), "{:?}", shown);
         }
     }
 }

@@ -104,9 +104,10 @@ fn a_slow_request_is_shown_while_its_connection_stays_open_and_the_servers_end_i
 fn what_sockets_do_not_tell_is_refused() {
     for (line, words) in [
         (&["watch", "--port", "80", "host=a"][..], "sockets do not tell the host"),
-        (&["watch", "--port", "80", "--show", "all"][..], "cannot be used with"),
-        (&["watch", "--port", "80", "--budget", "2048"][..], "cannot be used with"),
-        (&["watch", "--tls-port", "8444"][..], "of no use without --port"),
+        (&["watch", "--port", "80", "--show", "all"][..], "it is for weir serve"),
+        (&["watch", "--port", "80", "--budget", "2048"][..], "it is for weir serve"),
+        (&["watch", "--tls-port", "8444"][..], "it is for servers of any kind"),
+        (&["watch", "--rung", "fentry"][..], "it is for servers of any kind"),
     ] {
         let made = output(line);
         let said = String::from_utf8_lossy(&made.stderr);

@@ -134,7 +134,7 @@ impl Bench {
         window.join(&mut joiner, &mut take);
         objectives.edge(joiner.end_ns());
         if let Some((fold, sink)) = &mut self.figures {
-            let named = fold.window(now(), window.length_ns());
+            let named = fold.window(RealTime::now(), window.length_ns());
             sink.window(fold.figures(self.counts.missed()), named);
         }
         let at_s = self.begin.elapsed().as_secs();
@@ -148,16 +148,6 @@ impl Bench {
             }
         }
     }
-}
-
-/// What the recording's times are by the real clock now.
-fn now() -> RealTime {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a timespec of ours; the call writes it and nothing else.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    let recording_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-    let real = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    RealTime::of(u64::try_from(real.as_nanos()).unwrap_or(u64::MAX), recording_ns)
 }
 
 fn words(objective: &str, alert: &Alert) -> String {

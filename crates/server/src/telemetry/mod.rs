@@ -8,5 +8,6 @@ pub(crate) mod arm_requests;
 pub(crate) mod arm_rules;
 pub(crate) mod notices;
 pub(crate) mod recent;
+pub(crate) mod request_filter;
 pub(crate) mod response_log;
 pub(crate) mod watching;

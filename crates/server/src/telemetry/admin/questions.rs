@@ -5,7 +5,8 @@ use super::connected::{ConnectionId, Stop};
 use super::status::View;
 use crate::http::query;
 use crate::telemetry::activity::shown::{ACTIVITY_HOURS_MAX, ACTIVITY_STEPS_MAX};
-use crate::telemetry::recent::Filter;
+use crate::telemetry::recent::Past;
+use crate::telemetry::request_filter::RequestFilter;
 use std::net::IpAddr;
 
 /// Requests that are told without a number.
@@ -52,10 +53,15 @@ pub(super) fn requests(query: &str, view: &View) -> Answered {
     let Some(recent) = &view.recent else {
         return refused(404, "the server keeps no history of requests; start it without --history 0");
     };
-    let (mut filter, mut limit) = (Filter::default(), REQUESTS_USUAL);
+    let (mut filter, mut limit) = (RequestFilter::default(), REQUESTS_USUAL);
     for (name, value) in query::pairs(query) {
         match name.as_str() {
-            "filter" => filter = value.parse::<Filter>().map_err(|error| (400, format!("{error}\n")))?,
+            "filter" => {
+                filter = value.parse::<RequestFilter>().map_err(|error| (400, format!("{error}\n")))?;
+                if let Some(key) = filter.key_beside(&Past::KEYS) {
+                    return refused(400, format!("the history does not keep the {} of a request", key.name()));
+                }
+            }
             "limit" => limit = number("limit", &value, 1, usize::MAX)?,
             _ => return refused(400, "there are filter and limit"),
         }

@@ -73,6 +73,13 @@ impl Noted {
         }
     }
 
+    /// Whether the response is a success: 2xx or 3xx, as for `weir load`.
+    #[inline]
+    pub(super) fn is_success(&self) -> bool {
+        let status = self.0.get(STATUS..).and_then(<[u8]>::first_chunk).map_or(0, |&status| u16::from_le_bytes(status));
+        (200..400).contains(&status)
+    }
+
     /// Appends the completed entry; returns how long the request took, microseconds.
     #[inline]
     pub(super) fn end(&self, sent_bytes: u64, now_ns: u64, out: &mut Vec<u8>) -> u64 {

@@ -1,8 +1,8 @@
 //! The last requests of all loops, in blocks of some fifty.
 
 use super::entry::ENTRY_BYTES_MAX;
-use super::filter::Filter;
 use super::past::{Past, entries};
+use crate::telemetry::request_filter::RequestFilter;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -92,12 +92,12 @@ impl Recent {
     }
 
     /// The latest requests that a filter lets pass, as JSON.
-    pub(crate) fn json(&self, filter: &Filter, limit: usize) -> String {
+    pub(crate) fn json(&self, filter: &RequestFilter, limit: usize) -> String {
         // Names are texts and numbers are finite, so that nothing in it has no form in JSON.
         serde_json::to_string(&self.find(filter, limit)).unwrap_or_default()
     }
 
-    fn find(&self, filter: &Filter, limit: usize) -> Found {
+    fn find(&self, filter: &RequestFilter, limit: usize) -> Found {
         // Copied, so that loops can hand over while it is looked through.
         let (blocks, kept, gone) = {
             let ring = self.ring();
@@ -108,7 +108,7 @@ impl Recent {
         found.sort_by_key(|past| std::cmp::Reverse(past.ended_ns()));
         // Those beyond the bound are there because whole blocks go.
         found.truncate(self.most);
-        found.retain(|past| filter.lets_pass(past));
+        found.retain(|past| filter.is_for(&past.facts()));
         let matching = found.len();
         found.truncate(limit);
         Found {
@@ -146,7 +146,7 @@ mod tests {
                 proptest::prop_assert!(spare.is_ok_and(|spare| spare.is_empty()));
                 all += size;
             }
-            let found = recent.find(&Filter::default(), usize::MAX);
+            let found = recent.find(&RequestFilter::default(), usize::MAX);
             let sent: Vec<u64> = found.requests.iter().map(|past| past.sent_bytes).collect();
             let wanted: Vec<u64> = (0..all).rev().take(most).collect();
             proptest::prop_assert_eq!(sent, wanted);

@@ -3,13 +3,11 @@
 //! A request is noted where its line of the log is, so that a server without either has not one instruction more.
 
 mod entry;
-mod filter;
 mod kept;
 mod notes;
 mod past;
 
 pub(crate) use entry::Noted;
-pub(crate) use filter::Filter;
 pub(crate) use kept::Recent;
 pub(crate) use notes::RecentNotes;
-pub(crate) use past::asked_of;
+pub(crate) use past::{Past, asked_of};

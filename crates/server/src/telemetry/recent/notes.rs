@@ -38,9 +38,13 @@ impl RecentNotes {
             self.recent.miss(1);
             return noted.clear();
         }
+        let is_success = noted.is_success();
         let took_us = noted.end(sent_bytes, now_ns(), &mut self.block.bytes);
         noted.clear();
-        self.durations.count(took_us);
+        // A refusal is fast: among the times it would make a server look well that turns its clients away.
+        if is_success {
+            self.durations.count(took_us);
+        }
         self.block.entries += 1;
         if self.block.bytes.len() >= BLOCK_BYTES {
             self.hand_over();

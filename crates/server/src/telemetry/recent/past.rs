@@ -1,6 +1,7 @@
 //! A request of the past as it is told: read from what a loop has noted, with the values of its query left out.
 
 use super::entry::{BEGAN_NS, CLIENT, HEAD_BYTES, IS_V4, LEN, MINOR, Noted, SENT_BYTES, STATUS, TEXT_LENS, TOOK_US};
+use crate::telemetry::request_filter::{FilterKey, RequestFacts};
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -34,6 +35,36 @@ pub(crate) struct Past {
 }
 
 impl Past {
+    /// What is kept that a filter may ask for.
+    pub(crate) const KEYS: [FilterKey; 10] = [
+        FilterKey::Client,
+        FilterKey::Host,
+        FilterKey::Path,
+        FilterKey::Method,
+        FilterKey::Protocol,
+        FilterKey::Agent,
+        FilterKey::Word,
+        FilterKey::Status,
+        FilterKey::Bytes,
+        FilterKey::Duration,
+    ];
+
+    /// What filters know of it.
+    pub(super) fn facts(&self) -> RequestFacts<'_> {
+        RequestFacts {
+            client: Some(self.client),
+            host: Some(self.host.as_bytes()),
+            path: Some(self.path.as_bytes()),
+            method: Some(&self.method),
+            protocol: Some(self.protocol),
+            agent: Some(self.user_agent.as_bytes()),
+            status: Some(self.status),
+            sent_bytes: Some(self.sent_bytes),
+            whole_us: Some(self.duration_us),
+            ..RequestFacts::default()
+        }
+    }
+
     /// When it was over, by the clock of [`now_ns`].
     pub(super) fn ended_ns(&self) -> u64 {
         self.began_ns.saturating_add(self.duration_us.saturating_mul(1000))

@@ -1,12 +1,11 @@
 //! What loops and the admin thread share: the filters that are in use, and the queues.
 
-use super::filter::WatchFilter;
-use super::seen::Early;
 use super::sink::Sink;
 use super::underway::{Beginning, Underway};
 use crate::http::request::Request;
 use crate::http::target;
 use crate::policy::control::Controls;
+use crate::telemetry::request_filter::{RequestFacts, RequestFilter};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct Hub {
     controls: Arc<Controls>,
     sinks: Vec<Arc<Sink>>,
-    filters: Mutex<Arc<[WatchFilter]>>,
+    filters: Mutex<Arc<[RequestFilter]>>,
     generation: AtomicU64,
 }
 
@@ -32,7 +31,7 @@ impl Hub {
     }
 
     /// Has all loops look for requests that any of these filters may be for.
-    pub(super) fn use_filters(&self, mut filters: Vec<WatchFilter>) {
+    pub(super) fn use_filters(&self, mut filters: Vec<RequestFilter>) {
         filters.sort_by_cached_key(ToString::to_string);
         filters.dedup();
         *self.filters.lock().unwrap_or_else(PoisonError::into_inner) = filters.into();
@@ -48,7 +47,7 @@ impl Hub {
         }
         let filters = Arc::clone(&self.filters.lock().unwrap_or_else(PoisonError::into_inner));
         let sink = self.sinks.get(index).map(Arc::clone)?;
-        let asks_path = filters.iter().any(WatchFilter::asks_path);
+        let asks_path = filters.iter().any(RequestFilter::asks_path);
         let decoded = Vec::new();
         Some((!filters.is_empty()).then(|| Box::new(Watch { filters, sink, asks_path, index, decoded })))
     }
@@ -61,7 +60,7 @@ impl Hub {
 /// A loop's part while there are watchers.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    filters: Arc<[WatchFilter]>,
+    filters: Arc<[RequestFilter]>,
     sink: Arc<Sink>,
     asks_path: bool,
     index: usize,
@@ -88,8 +87,15 @@ impl Watch {
         };
         let path = found.map(|found| found.path);
         let raw = text.split('?').next().unwrap_or_default().as_bytes();
-        let early = Early { client, host: name, path: path.unwrap_or(raw), method, session };
-        if !self.filters.iter().any(|filter| filter.may_be_for(&early)) {
+        let known = RequestFacts {
+            client: Some(client),
+            host: Some(name),
+            path: Some(path.unwrap_or(raw)),
+            method: Some(method),
+            session: Some(session),
+            ..RequestFacts::default()
+        };
+        if !self.filters.iter().any(|filter| filter.may_be_for(&known)) {
             return None;
         }
         if !self.sink.allowance.take_request() {

@@ -7,7 +7,6 @@
 
 mod allowance;
 mod category;
-mod filter;
 mod head;
 mod hub;
 mod json;
@@ -21,7 +20,6 @@ mod watcher;
 mod watchers;
 
 pub use category::{WatchCategories, WatchCategory};
-pub use filter::{SocketSeen, WatchFilter, WatchFilterError};
 pub(crate) use hub::{Hub, Watch};
 pub(crate) use question::Subscription;
 pub(crate) use redaction::{address_shown, path_shown, text_shown};

@@ -1,8 +1,8 @@
 //! What a client of `/watch` asks for: the filter, the categories, the budget, the number of requests.
 
 use super::category::{UnknownCategory, WatchCategories};
-use super::filter::{WatchFilter, WatchFilterError};
 use crate::http::query;
+use crate::telemetry::request_filter::{RequestFilter, RequestFilterError};
 use thiserror::Error;
 
 /// Bytes a second that a watcher gets unless it says otherwise, and between which bounds it may.
@@ -13,7 +13,7 @@ const BUDGET_BYTES_PER_S_MAX: u32 = 1 << 20;
 /// What a watcher wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subscription {
-    pub(super) filter: WatchFilter,
+    pub(super) filter: RequestFilter,
     pub(super) show: WatchCategories,
     pub(super) budget_bytes_per_s: u32,
     /// Requests after which it ends.
@@ -25,7 +25,7 @@ pub(crate) struct Subscription {
 pub(crate) enum SubscriptionError {
     /// The filter is none.
     #[error(transparent)]
-    Filter(#[from] WatchFilterError),
+    Filter(#[from] RequestFilterError),
     /// A category is none.
     #[error(transparent)]
     Category(#[from] UnknownCategory),
@@ -48,7 +48,7 @@ impl Subscription {
     /// [`SubscriptionError`], which says what could be given.
     pub(crate) fn read(query: &str) -> Result<Self, SubscriptionError> {
         let mut read = Self {
-            filter: WatchFilter::default(),
+            filter: RequestFilter::default(),
             show: WatchCategories::all(),
             budget_bytes_per_s: BUDGET_BYTES_PER_S,
             requests_max: None,
@@ -89,7 +89,8 @@ mod tests {
         assert_eq!((read.filter.to_string().as_str(), read.budget_bytes_per_s), ("host=a status=5xx", 2048));
         assert_eq!((read.show.to_string().as_str(), read.requests_max), ("head,response", Some(3)));
         assert!(Subscription::read("").is_ok());
-        for bad in ["budget=1", "budget=99999999", "requests=0", "show=x", "filter=x", "bodies=1", "filter=status%3E3"]
+        for bad in
+            ["budget=1", "budget=99999999", "requests=0", "show=x", "filter=x%3D1", "bodies=1", "filter=status%3E3"]
         {
             assert!(Subscription::read(bad).is_err(), "{bad}");
         }

@@ -1,18 +1,8 @@
 //! What was seen of a watched request. Nothing in it is a secret: it is redacted where it is taken down.
 
+use crate::telemetry::request_filter::RequestFacts;
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr};
-
-/// What is known of a request when it begins.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Early<'r> {
-    pub(super) client: IpAddr,
-    pub(super) host: &'r [u8],
-    /// Decoded, or as it came where it cannot be read.
-    pub(super) path: &'r [u8],
-    pub(super) method: &'r str,
-    pub(super) session: u64,
-}
 
 /// A request that is over.
 #[derive(Debug, Clone, Default)]
@@ -198,14 +188,22 @@ fn is_zero(number: &usize) -> bool {
 }
 
 impl Seen {
-    /// What filters know at the beginning.
-    pub(super) fn early(&self) -> Early<'_> {
-        Early {
-            client: self.network.client,
-            host: &self.head.name,
-            path: &self.head.path,
-            method: &self.head.method,
-            session: self.network.session,
+    /// What filters know of it.
+    pub(super) fn facts(&self) -> RequestFacts<'_> {
+        let agent = self.head.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("user-agent"));
+        RequestFacts {
+            client: Some(self.network.client),
+            host: Some(&self.head.name),
+            path: Some(&self.head.path),
+            method: Some(&self.head.method),
+            protocol: Some(self.network.protocol),
+            agent: Some(agent.map_or(&b""[..], |(_, value)| value.as_bytes())),
+            status: Some(self.response.status),
+            sent_bytes: Some(self.response.sent_bytes),
+            whole_us: Some(self.timing.whole_us),
+            upstream: Some(self.upstream.as_deref()),
+            rules: Some(&self.rules.names),
+            session: Some(self.network.session),
         }
     }
 

@@ -1,9 +1,9 @@
 //! One watcher: what it wants, its budget, and what waits to be written to it.
 
-use super::filter::WatchFilter;
 use super::json::{self, Left};
 use super::question::Subscription;
 use super::seen::Seen;
+use crate::telemetry::request_filter::RequestFilter;
 use std::time::{Duration, Instant};
 
 /// From one line that tells what was left out to the next.
@@ -38,7 +38,7 @@ impl Watcher {
         Self { asked, out, written, budget_bytes, since: now, is_spent: false, left, told, tell_at, is_ended: false }
     }
 
-    pub(super) fn filter(&self) -> &WatchFilter {
+    pub(super) fn filter(&self) -> &RequestFilter {
         &self.asked.filter
     }
 
@@ -59,7 +59,7 @@ impl Watcher {
 
     /// Writes a request, if it wants it and its budget has room.
     pub(super) fn offer(&mut self, seen: &Seen) {
-        if self.is_ended || !self.asked.filter.is_for(seen) {
+        if self.is_ended || !self.asked.filter.is_for(&seen.facts()) {
             return;
         }
         let line = if self.is_spent { None } else { Some(json::request(self.left.shown + 1, seen, &self.asked)) };
