@@ -154,6 +154,9 @@ bench-grpc: ## What a unary call of gRPC costs weir load and ghz (from Go's modu
 bench-workers: build ## Compares the times of eight workers on this host with those of one generator at the same arrivals, by turns.
 	@bench/workers target/release/weir
 
+bench-watching: build ## Compares the CPU time of a request of weir serve, not watched and with one and with 50 watchers, by turns.
+	@bench/watching target/release/weir
+
 bench-websocket: ## Compares the CPU time of a message over WebSockets of weir load and k6 (from Go's module proxy), PAIRS (10) of each by turns.
 	@bench/websocket-load
 

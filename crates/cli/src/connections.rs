@@ -111,7 +111,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let target = format!("/connections.json{of}");
     let text = match order {
         Some(order) => ended(&address.json("POST", &order)?),
-        None if args.json => format!("{}\n", address.json::<serde_json::Value>("GET", &target)?),
+        None if args.json => {
+            let mut told = address.json::<serde_json::Value>("GET", &target)?;
+            told["schema"] = "weir-connections/1".into();
+            format!("{told}\n")
+        }
         None => in_words(&address.json("GET", &target)?),
     };
     output::print(&text)?;

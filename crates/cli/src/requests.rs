@@ -84,7 +84,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let address = AdminAddress::required(&args.source, args.token.as_deref())?;
     let target = format!("/requests.json?limit={}&filter={}", args.limit, encoded(&args.filter.join(" ")));
     let text = if args.json {
-        format!("{}\n", address.json::<serde_json::Value>("GET", &target)?)
+        let mut told = address.json::<serde_json::Value>("GET", &target)?;
+        told["schema"] = "weir-requests/1".into();
+        format!("{told}\n")
     } else {
         in_words(&address.json("GET", &target)?)
     };

@@ -5,16 +5,16 @@
 //! sorted by time goes on where the one before ended.
 
 use crate::kernel;
+use crate::passing_run::PassingRun;
 use crate::target::{Named, has_ended, must_listen};
 use crate::windows::Records;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 use weir_capture::{BoundarySource, CaptureError, EventSource, KindSet, Ladder, Recorder, Target};
 use weir_timeline::{Bounds, Joiner, Response};
-use weir_trace::{Cost, Run};
+use weir_trace::Cost;
 use weir_wire::{Record, Slot};
 
 /// Records of one look that are held, 3 MB; more are dropped with the rest of that look, and counted.
@@ -110,7 +110,7 @@ pub struct Following {
     dropped: Arc<AtomicU64>,
     joiner: Joiner,
     /// Where the collector writes; removed with it.
-    _folder: TempDir,
+    _passing: PassingRun,
     /// What is to be known of the rung.
     pub notes: Vec<String>,
 }
@@ -129,12 +129,11 @@ impl Following {
         let target = named.find()?;
         must_listen(&target)?;
         footing.settle(&target)?;
-        let folder = tempfile::Builder::new().prefix("weir-watch-").tempdir()?;
-        let run = Run::create(&folder.path().join("run"))?;
+        let passing = PassingRun::create("watch")?;
         let (to, batches) = sync_channel(BATCHES_MAX);
         let dropped: Arc<AtomicU64> = Arc::default();
         let tap = Tap { batch: Batch::default(), is_overflown: false, to, dropped: Arc::clone(&dropped) };
-        let recorder = kernel::start(&run, &mut footing, vec![Box::new(tap)], &target, DISK_MIB)?;
+        let recorder = kernel::start(&passing.run, &mut footing, vec![Box::new(tap)], &target, DISK_MIB)?;
         let until = Instant::now() + ATTACHED_WITHIN;
         while !recorder.recording().is_attached() && !recorder.has_failed() {
             anyhow::ensure!(
@@ -148,7 +147,7 @@ impl Following {
             joiner.supply_arrivals();
         }
         let (looked, notes) = (Instant::now(), footing.notes);
-        Ok(Self { recorder, target, looked, batches, dropped, joiner, _folder: folder, notes })
+        Ok(Self { recorder, target, looked, batches, dropped, joiner, _passing: passing, notes })
     }
 
     /// The source that request boundaries come from.

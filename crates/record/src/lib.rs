@@ -14,6 +14,7 @@ pub mod live;
 mod load;
 mod names;
 mod once;
+mod passing_run;
 pub mod run_directory;
 mod setup;
 mod sources;

@@ -4,17 +4,17 @@
 
 use crate::cost::{EVENT_NS, own_cpu_ns};
 use crate::kernel;
+use crate::passing_run::PassingRun;
 use crate::windows::{Tap, TapCounts, Window};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 use weir_capture::{BoundarySource, Ladder, Listener, Listening, Place, Recorder, Target, listening};
 use weir_explain::by_server::{ByServer, SERVERS_MAX, ServerFigures, ServerFolds};
 use weir_terminal::stop::Stop;
 use weir_timeline::{Bounds, Joiner, ServerEnd};
-use weir_trace::{Run, WriteError};
+use weir_trace::WriteError;
 
 /// Records that end a window before its time: 10 MB, and some 0.1 s of CPU time to join them.
 const RECORDS_ENOUGH: usize = 1 << 18;
@@ -122,7 +122,7 @@ pub struct Live {
     windows: Receiver<Window>,
     counts: Arc<TapCounts>,
     /// Where the collector writes; removed with it.
-    _folder: TempDir,
+    _passing: PassingRun,
     listening: Listening,
     wanted: fn(&Listener) -> bool,
     tls_ports: Vec<u16>,
@@ -137,19 +137,17 @@ impl Live {
     /// # Errors
     /// [`LiveError::NoProbes`] with what is missing and the remedy, [`LiveError::Begin`].
     pub fn start(ladder: &Ladder, wanted: fn(&Listener) -> bool, tls_ports: &[u16]) -> Result<Self, LiveError> {
-        let begin = |error: &dyn std::fmt::Display| LiveError::Begin(error.to_string());
         let mut footing = kernel::with_probes(ladder).map_err(|error| LiveError::NoProbes(format!("{error:#}")))?;
         let found = look(wanted);
-        let folder = tempfile::Builder::new().prefix("weir-top-").tempdir().map_err(|error| begin(&error))?;
-        let run = Run::create(&folder.path().join("run")).map_err(|error| begin(&error))?;
+        let passing = PassingRun::create("top").map_err(|error| LiveError::Begin(error.to_string()))?;
         let (to, windows) = sync_channel(1);
         let counts: Arc<TapCounts> = Arc::default();
         let tap = Tap::new("figures", RECORDS_MAX, to, Arc::clone(&counts));
         let last = Mark { at: Instant::now(), own_ns: own_cpu_ns(), events: 0 };
-        let recorder = kernel::start(&run, &mut footing, vec![Box::new(tap)], &target(&found), DISK_MIB);
+        let recorder = kernel::start(&passing.run, &mut footing, vec![Box::new(tap)], &target(&found), DISK_MIB);
         let recorder = recorder.map_err(|error| LiveError::Begin(format!("{error:#}")))?;
         let (tls_ports, notes) = (tls_ports.to_vec(), footing.notes);
-        Ok(Self { recorder, windows, counts, _folder: folder, listening: found, wanted, tls_ports, last, notes })
+        Ok(Self { recorder, windows, counts, _passing: passing, listening: found, wanted, tls_ports, last, notes })
     }
 
     /// The source that request boundaries come from.

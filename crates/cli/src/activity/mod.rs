@@ -101,10 +101,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn print_json(args: &Args, address: Option<&AdminAddress>) -> anyhow::Result<ExitCode> {
     // A minute each where they are few enough, as far as a program can be meant to read them.
     let steps = (args.hours * 60).min(weir_server::ACTIVITY_STEPS_MAX);
-    let json: serde_json::Value = match address {
+    let mut json: serde_json::Value = match address {
         Some(address) => address.json("GET", &format!("/activity.json?hours={}&steps={steps}", args.hours))?,
         None => serde_json::to_value(of_file(&args.source, args.hours, steps)?)?,
     };
+    json["schema"] = "weir-activity/1".into();
     output::print(&format!("{json}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
