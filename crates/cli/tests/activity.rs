@@ -205,7 +205,11 @@ fn the_last_requests_are_found_by_words_and_tell_no_secret() {
     });
     assert_eq!(last["kept"], 50);
     let wrong = output(&["requests", &admin, "stauts=404"]);
-    assert!(wrong.status.code() == Some(1) && said(&wrong).contains("there is no `stauts`"), "{}", said(&wrong));
+    assert!(
+        wrong.status.code() == Some(1) && said(&wrong).contains("`stauts` is no key of a filter"),
+        "{}",
+        said(&wrong)
+    );
 }
 
 /// A client that asks for much and reads only its beginning.
