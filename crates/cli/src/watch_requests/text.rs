@@ -256,8 +256,8 @@ mod tests {
         let shown = request(&serde_json::from_str(line).expect("JSON"), false);
         assert_eq!(
             shown,
-            "10:53:20.123  session 7  GET /a?(hidden)  502  12.3 ms\n  upstream  app\n                 12 us  it has a place\n  \
-             timing    decision 10 us, wait for the head 12.0 ms, response 335 us\n"
+            "10:53:20.123  session 7  GET /a?(hidden)  502  12.3 ms\n  upstream  app\n               12.0 us  it has a place\n  \
+             timing    decision 10.0 us, wait for the head 12.0 ms, response 335 us\n"
         );
     }
 

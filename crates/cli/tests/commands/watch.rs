@@ -105,7 +105,7 @@ fn what_cannot_be_watched_is_refused_in_words() {
         (&["watch", "--show", "bodies"][..], 2, "bodies are not shown"),
         (&["watch", "--budget", "9"][..], 2, "1024"),
         (&["watch", "--admin", "unix:/nowhere/admin.sock"][..], 1, "no server answers there"),
-        (&["watch", "--admin", "nowhere"][..], 1, "neither unix:PATH nor ADDRESS:PORT"),
+        (&["watch", "--admin", "nowhere"][..], 1, "nowhere is no admin address; write unix:PATH or ADDRESS:PORT"),
     ] {
         let output = output(args);
         let said = String::from_utf8_lossy(&output.stderr);
