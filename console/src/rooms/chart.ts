@@ -1,7 +1,7 @@
 // The time chart: a whole run, from minutes down to single events.
 
 import { legend, show as steps, words } from "../../../crates/cli/src/view/panel.js";
-import { get, type Page } from "../api.ts";
+import { get, type Page, type Request } from "../api.ts";
 import { clean, h, name } from "../dom.ts";
 import { count, time } from "../format.ts";
 import { Lanes, type Slow, type Whole } from "../lanes.ts";
@@ -37,11 +37,13 @@ function requests_of(view: Lanes): void {
   go("requests", { run: view.lanes.dataset["run"], from_ns: Math.round(view.from), to_ns: Math.round(view.to) });
 }
 
-// The request that ended at a time, or the list of those that did.
-async function request_at(run: string, end_ns: number, signal: AbortSignal): Promise<void> {
+// The request that ended at a time, or the list of those that did. Where many end at once the response time tells which.
+async function request_at(run: string, end_ns: number, signal: AbortSignal, response_ns?: number): Promise<void> {
   const given = { run, from_ns: Math.round(end_ns - NEAR_NS), to_ns: Math.round(end_ns + NEAR_NS) };
   const page = await get<Page>("requests", given, signal);
-  const only = page.requests.length === 1 ? page.requests[0] : undefined;
+  const apart = (one: Request) => Math.abs(one.at_ns + one.response_ns - end_ns) + Math.abs(one.response_ns - (response_ns ?? one.response_ns));
+  const nearest = [...page.requests].sort((a, b) => apart(a) - apart(b));
+  const only = response_ns !== undefined || nearest.length === 1 ? nearest[0] : undefined;
   if (only) go("request", { run, id: only.id });
   else go("requests", given);
 }
@@ -77,7 +79,7 @@ export const chart: Room = {
       view.request = slow;
       steps(panel, slow, title, view.by_pid);
       if (slow) {
-        panel.append(h("p", {}, button("All of this request", "The room of this request", () => void request_at(run, slow.from_ns + slow.response_ns, asked.signal))));
+        panel.append(h("p", {}, button("All of this request", "The room of this request", () => void request_at(run, slow.from_ns + slow.response_ns, asked.signal, slow.response_ns))));
         view.move(slow.from_ns - 0.15 * slow.response_ns, slow.from_ns + 1.15 * slow.response_ns);
       }
       view.redraw();
