@@ -167,7 +167,7 @@ test("Watch unfolds by Enter, pauses by Space, is bounded, and ends with its pag
   assert.equal(await page.locator(".watched li").count(), 1000);
   assert.match(await page.locator("[data-came]").innerText(), /1,000 are shown, [1-9]\d* older ones are no longer/);
   await visit(page, shown.address, "#/watch?filter=stauts%3D5xx");
-  await page.waitForSelector("[role=alert]:has-text('there is no `stauts`')");
+  await page.waitForSelector("[role=alert]:has-text('is no key of a filter')");
   // Four places of watches are free again soon after their pages went.
   for (let count = 0; count < 6; count++) {
     await visit(page, shown.address, "#/watch");
@@ -191,7 +191,7 @@ test("Last requests are filtered in the words of the command", { timeout: 120_00
   await page.keyboard.press("j");
   assert.equal(await page.evaluate(() => document.activeElement?.textContent), "127.0.0.1");
   await visit(page, shown.address, "#/last?filter=stauts%3D404");
-  await page.waitForSelector("[role=alert]:has-text('there is no `stauts`')");
+  await page.waitForSelector("[role=alert]:has-text('is no key of a filter')");
   await context.close();
 });
 

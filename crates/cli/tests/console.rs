@@ -127,8 +127,8 @@ fn the_page_gets_what_a_server_tells_and_only_the_page_may_change_it() {
     for call in ["activity?hours=0", "activity?hours=673", "activity?x=1", "last?limit=1001", "connections?client=x"] {
         assert_eq!(shown.json(call).0, 400, "{call}");
     }
-    shown.refused("last?filter=stauts%3D404", 400, "there is no `stauts`");
-    shown.refused("watch?filter=stauts%3D404", 400, "there is no `stauts`");
+    shown.refused("last?filter=stauts%3D404", 400, "is no key of a filter");
+    shown.refused("watch?filter=stauts%3D404", 400, "is no key of a filter");
     let calls = ["activity", "last", "connections", "rules", "watch", "stop?client=127.0.0.1"];
     for call in calls {
         assert_eq!(shown.asked("GET", &format!("/api/1/{call}"), "").0, 403, "{call} without the word");
