@@ -117,7 +117,7 @@ export class Curves {
     this.plots = CURVES.map((curve, number) => {
       const series = curve.series.map((one) => ({
         label: one.label, stroke: colour(one.colour), width: 2, ...(one.dash ? { dash: one.dash } : {}), ...(one.is_filled ? { fill: `${colour(one.colour)}22` } : {}),
-        points: { show: this.told.steps.length < 3 }, value: (_: uPlot, value: number | null) => one.shown(value),
+        points: { size: 4 }, value: (_: uPlot, value: number | null) => one.shown(value),
       }));
       const plot = new uPlot({
         width: this.width(), height: HEIGHT, scales: { x: { time: true }, y: curve.is_log ? { distr: 3 } : { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },

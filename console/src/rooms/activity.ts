@@ -3,7 +3,7 @@
 import { get, type Activity, type Mark } from "../api.ts";
 import { Curves, letter } from "../curves.ts";
 import { h, name, type Child } from "../dom.ts";
-import { bytes, count, moment, per_minute, time } from "../format.ts";
+import { bytes, count, counted, moment, per_minute, time } from "../format.ts";
 import { note, renewed, swap, title } from "../live.ts";
 import { go, link } from "../place.ts";
 import type { Key, Room } from "../room.ts";
@@ -18,7 +18,7 @@ const WORDS: Record<string, string> = { start: "start", stop: "stop", lost: "end
 function figures(told: Activity): HTMLElement {
   const { whole } = told;
   const all: [string, Child, string][] = [
-    ["requests", count(whole.requests), `${count(whole.open_peak)} connections at most`],
+    ["requests", count(whole.requests), `${counted(whole.open_peak, "connection")} at most`],
     ["sent", bytes(whole.sent_bytes), "heads included"],
     ["4xx", count(whole.client_errors), "the client's fault"],
     ["5xx", count(whole.server_errors), "the server's fault"],
