@@ -3,7 +3,7 @@
 import { get, type History, type Past } from "../api.ts";
 import { h, name, type Child } from "../dom.ts";
 import { bytes, count, moment, time } from "../format.ts";
-import { note, title, why } from "../live.ts";
+import { note, swap, title, why } from "../live.ts";
 import { go, link } from "../place.ts";
 import type { Room } from "../room.ts";
 import { move, table } from "../table.ts";
@@ -17,8 +17,8 @@ function asked_for(past: Past): string {
   return `${past.method} ${past.host}${past.path}${past.query === "" ? "" : `?${past.query}`}`;
 }
 
-function row(past: Past): Child[] {
-  const client = h("a", { href: link("last", { filter: `client=${past.client}` }), title: "the requests of this client" }, h("bdi", {}, past.client));
+function row(past: Past, index: number): Child[] {
+  const client = h("a", { href: link("last", { filter: `client=${past.client}` }), title: "the requests of this client", "data-key": `row ${index}` }, h("bdi", {}, past.client));
   return [name(asked_for(past), 100), past.status === 0 ? "none" : h("span", { class: past.status >= 500 ? "verdict longer" : undefined }, String(past.status)), time(past.duration_us * 1e3), bytes(past.sent_bytes), client, moment(past.began_unix_ms), past.protocol];
 }
 
@@ -55,7 +55,7 @@ export const last: Room = {
     const read = async () => {
       try {
         const now = await get<History>("last", given, asked.signal);
-        into.replaceChildren(...shown(now, given));
+        swap(into, ...shown(now, given));
         told.fine();
       } catch (error) {
         if (asked.signal.aborted) return;
