@@ -1,7 +1,8 @@
 // The calls of docs/reference/console-api.md.
 
 export interface Part { name: string; words: string }
-export interface Has { api: number; version: string; rooms: string[]; directories: string[]; parts: Part[] }
+export interface Server { address: string; categories: string[]; usual_categories: string[] }
+export interface Has { api: number; version: string; rooms: string[]; directories: string[]; parts: Part[]; server: Server | null }
 export interface State {
   run: string;
   state: "waiting" | "reading" | "open" | "failed";
@@ -105,6 +106,49 @@ export interface Table { name: string; doc: string; columns: { name: string; kin
 export interface Questions { tables: Table[]; saved: { name: string; asks: string; sql: string }[] }
 export interface Rows { columns: string[]; rows: (string | number | null)[][]; is_cut: boolean }
 export type Choices = Record<"class" | "status" | "outcome", [string | number | null, number][]>;
+// What a running server tells, docs/reference/admin-address.md and watch-stream.md.
+export interface Figures {
+  begin_unix_s: number;
+  up_s: number;
+  open_peak: number;
+  requests: number;
+  client_errors: number;
+  server_errors: number;
+  sent_bytes: number;
+  timed: number;
+  p50_us: number;
+  p99_us: number;
+  max_us: number;
+}
+export interface Pace { requests_per_min: number; sent_bytes_per_min: number; client_errors_per_min: number; server_errors_per_min: number }
+export interface Mark { number: number; unix_ms: number; kind: string; words: string }
+export interface Activity {
+  from_unix_s: number;
+  to_unix_s: number;
+  step_s: number;
+  steps: (Figures & Pace)[];
+  whole: Figures;
+  marks: Mark[];
+  torn_records: number;
+  writing: { failing: string | null; waiting_minutes: number; lost_minutes: number };
+}
+export interface Connection {
+  id: string;
+  client: string;
+  protocol: string;
+  is_secure: boolean;
+  age_ms: number;
+  state: string;
+  requests: number | null;
+  received_bytes: number | null;
+  sent_bytes: number | null;
+  under_way: { stream: number | null; request: string | null; sent_bytes: number }[];
+}
+export interface Connections { connections: Connection[]; left_out: number; silent_loops: number; may_stop?: boolean }
+export interface Past { began_unix_ms: number; client: string; host: string; method: string; path: string; query: string; protocol: string; status: number; sent_bytes: number; duration_us: number }
+export interface History { requests: Past[]; matching: number; kept: number; gone: number; missed: number }
+export interface Watched { type: "request"; number: number; at_unix_us: number; session: number; method: string; target: string; status: number; whole_us: number; told: [string, string[]][] }
+export type Line = Watched | { type: "left" | "end"; left_out: number; dropped: number; why?: string } | { type: "begin"; version: number } | { type: "gone"; why: string };
 export type Given = Record<string, string | number | undefined>;
 
 export class Refused extends Error {
@@ -133,4 +177,23 @@ export async function get<T>(call: string, given: Given = {}, signal?: AbortSign
 export async function post<T>(call: string, given: Given = {}, body = "", signal?: AbortSignal): Promise<T> {
   const headers = { "X-Weir-Console": "1", "Content-Type": "text/plain; charset=utf-8" };
   return answered<T>(await fetch(address(call, given), { method: "POST", headers, body, ...(signal ? { signal } : {}) }));
+}
+
+// The longest line of a stream, in characters.
+const MOST_LINE = 4 << 20;
+
+// Takes the lines of an answer that goes on, until it ends; empty lines only tell that it does go on.
+export async function follow<T>(call: string, given: Given, signal: AbortSignal, take: (line: T) => void): Promise<void> {
+  const answer = await fetch(address(call, given), { signal });
+  if (!answer.ok || !answer.body) return void (await answered(answer));
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop() ?? "";
+    if (rest.length > MOST_LINE) throw new Error("the console sent a line that is too long");
+    for (const line of lines) if (line !== "") take(JSON.parse(line) as T);
+  }
 }

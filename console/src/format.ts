@@ -47,3 +47,21 @@ export function date(unix_ns: string | null): string {
   const at = new Date(ms);
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
+
+export function per_minute(value: number | null | undefined): string {
+  if (value === null || value === undefined) return "-";
+  return `${value === 0 ? "0" : value < 99.95 ? three(value) : count(value)}\u00a0/min`;
+}
+
+const two = (number: number, wide = 2) => String(number).padStart(wide, "0");
+
+// A time of day as this browser's clock has it, with the day where that is another one.
+export function moment(unix_ms: number, with_ms = true): string {
+  const at = new Date(unix_ms);
+  const day = at.toDateString() === new Date().toDateString() ? "" : `${two(at.getMonth() + 1)}-${two(at.getDate())} `;
+  return `${day}${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}${with_ms ? `.${two(at.getMilliseconds(), 3)}` : ""}`;
+}
+
+export function counted(number: number, what: string): string {
+  return `${count(number)} ${what}${number === 1 ? "" : "s"}`;
+}

@@ -3,7 +3,7 @@
 import { h } from "./dom.ts";
 import type { Key } from "./room.ts";
 
-const NAMES: Record<string, string> = { ArrowLeft: "\u2190", ArrowRight: "\u2192", ArrowUp: "\u2191", ArrowDown: "\u2193", Escape: "Esc" };
+const NAMES: Record<string, string> = { ArrowLeft: "\u2190", ArrowRight: "\u2192", ArrowUp: "\u2191", ArrowDown: "\u2193", Escape: "Esc", " ": "Space" };
 
 function rows(keys: Key[]): HTMLElement[] {
   return keys.map((key) => h("tr", {}, h("th", { scope: "row" }, key.keys.map((one) => h("kbd", {}, NAMES[one] ?? one))), h("td", {}, key.words)));

@@ -8,17 +8,22 @@ import { help } from "./help.ts";
 import { know } from "./parts.ts";
 import { go, here, link } from "./place.ts";
 import type { Key, Room, Shown } from "./room.ts";
+import { activity } from "./rooms/activity.ts";
 import { answer } from "./rooms/answer.ts";
 import { chart } from "./rooms/chart.ts";
 import { compare } from "./rooms/compare.ts";
+import { connections } from "./rooms/connections.ts";
+import { last } from "./rooms/last.ts";
 import { request } from "./rooms/request.ts";
 import { requests } from "./rooms/requests.ts";
+import { rules } from "./rooms/rules.ts";
 import { runs } from "./rooms/runs.ts";
 import { sql } from "./rooms/sql.ts";
+import { watch } from "./rooms/watch.ts";
 import { choose_theme, next_theme, theme } from "./theme.ts";
 
 // All rooms that this page can show; what the console has of them is in the navigation.
-const ROOMS: Room[] = [runs, answer, requests, chart, compare, sql, request];
+const ROOMS: Room[] = [runs, answer, requests, chart, compare, sql, request, activity, connections, watch, last, rules];
 
 const [head, into, status] = [required("head", HTMLElement), required("room", HTMLElement), required("status", HTMLElement)];
 let has: Has;
@@ -39,7 +44,7 @@ const general: Key[] = [
 ];
 
 function visit(number: number): void {
-  const room = rooms().filter((room) => room.name !== "request")[number - 1];
+  const room = rooms().filter((room) => room.name !== "request" && !room.key)[number - 1];
   if (!room) return;
   if (room.of_run && run === undefined) return void tell("Choose a run first.");
   go(room.name, room.of_run ? { run } : {});
@@ -53,7 +58,7 @@ function paint(chosen: string): void {
 
 function navigate(): void {
   const now = here().room;
-  const item = (room: Room) => h("li", {}, h("a", { href: link(room.name, room.of_run ? { run } : {}), "aria-current": room.name === now || (now === "request" && room.name === "requests") ? "page" : undefined }, room.title));
+  const item = (room: Room) => h("li", {}, h("a", { href: link(room.name, room.of_run ? { run } : {}), class: room.key ? "live" : undefined, title: room.key ? `of the running server (${room.key})` : undefined, "aria-current": room.name === now || (now === "request" && room.name === "requests") ? "page" : undefined }, room.title));
   head.replaceChildren(
     h("a", { class: "brand", href: link("runs") }, "weir console"),
     h("nav", { "aria-label": "Rooms" }, h("ul", {}, visited().map(item))),
@@ -73,7 +78,8 @@ async function enter(): Promise<void> {
   const place = here();
   run = place.given["run"] ?? place.given["run1"] ?? run;
   const room = rooms().find((one) => one.name === place.room);
-  document.title = `${room?.title ?? "Not here"}${run ? ` - ${short(run, 40)}` : ""} - weir console`;
+  const of = room?.key ? has.server?.address : run;
+  document.title = `${room?.title ?? "Not here"}${of ? ` - ${short(of, 40)}` : ""} - weir console`;
   document.body.dataset["room"] = place.room;
   document.body.dataset["ready"] = "false";
   navigate();
@@ -122,6 +128,8 @@ async function begin(): Promise<void> {
     return into.replaceChildren(h("p", { class: "card wrong", role: "alert" }, error instanceof Error ? error.message : String(error)));
   }
   know(has.parts);
+  for (const room of rooms()) if (room.key) general.push({ keys: [room.key], words: `the room ${room.title} of the running server`, act: () => go(room.name) });
+  if (has.server && location.hash === "") history.replaceState(null, "", link("activity"));
   addEventListener("hashchange", () => void enter());
   addEventListener("keydown", pressed);
   // The address holds the state of the page, so this link may not be one to a part of it.

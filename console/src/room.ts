@@ -14,6 +14,8 @@ export interface Room {
   title: string;
   // Whether it shows one run, which stands in the address as `run`.
   of_run: boolean;
+  // The key of a room that is not in the order of the numbers: one of a running server.
+  key?: string;
   show: (asked: Asked) => Promise<Shown>;
 }
 

@@ -13,7 +13,7 @@ export function table(label: string, columns: Column[], rows: Child[][]): HTMLEl
     return h("th", { scope: "col", class: kind, "aria-sort": column.sort.state }, h("a", { href: column.sort.href }, column.name + arrow));
   });
   const body = rows.map((cells) => h("tr", {}, cells.map((cell, index) => h("td", { class: columns[index]?.number ? "n" : undefined }, cell))));
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label, "data-key": label }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
 }
 
 // Moves the focus along the first link of each row.

@@ -2,6 +2,7 @@
 
 import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, copyFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { request } from "node:http";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -71,9 +72,30 @@ export async function long_run(events) {
   throw new Error(`no run of ${events} events could be made`);
 }
 
+// A running server that tells of itself at a socket in a folder of its own.
+export async function served(folder, ...options) {
+  const port = await free_port();
+  const child = spawn(WEIR, ["serve", "--listen", `127.0.0.1:${port}`, "--admin", "unix:admin.sock", ...options, "site"], { cwd: folder, stdio: "ignore" });
+  const ended = new Promise((done) => child.once("exit", done));
+  const answers = (options) => new Promise((done) => {
+    const asked = request({ path: "/", ...options }, (answer) => done(answer.resume() !== null));
+    asked.on("error", () => done(false));
+    asked.end();
+  });
+  for (let tries = 0; !(await answers({ port, host: "127.0.0.1" })) || !(await answers({ socketPath: join(folder, "admin.sock"), headers: { Host: "w" } })); tries++) {
+    if (tries > 600) throw new Error("weir serve does not answer");
+    await new Promise((later) => setTimeout(later, 100));
+  }
+  const end = (signal = "SIGTERM") => {
+    child.kill(signal);
+    return ended;
+  };
+  return { port, origin: `http://127.0.0.1:${port}`, end };
+}
+
 // A running console.
-export async function console_of(runs) {
-  const child = spawn(WEIR, ["console", runs], { stdio: ["ignore", "pipe", "inherit"] });
+export async function console_of(runs, ...options) {
+  const child = spawn(WEIR, ["console", ...options, runs], { stdio: ["ignore", "pipe", "inherit"] });
   const line = await new Promise((done, failed) => {
     child.stdout.once("data", (bytes) => done(String(bytes)));
     child.once("exit", (code) => failed(new Error(`weir console ended with ${code}`)));

@@ -1,17 +1,18 @@
 // The time chart: a whole run, from minutes down to single events.
 
 import { legend, show as steps, words } from "../../../crates/cli/src/view/panel.js";
-import { get, type Page } from "../api.ts";
+import { get, Refused, type Given, type Page, type Request } from "../api.ts";
 import { clean, h, name } from "../dom.ts";
 import { count, time } from "../format.ts";
 import { Lanes, type Slow, type Whole } from "../lanes.ts";
 import { go, replace } from "../place.ts";
 import { pointers } from "../pointers.ts";
-import { opened, run_of, type Key, type Room } from "../room.ts";
+import { opened, run_of, type Asked, type Key, type Room } from "../room.ts";
 
 // A request is looked for by its end, to within so many nanoseconds.
 const NEAR_NS = 2000;
 const TELL_MS = 150;
+const LOOK_MS = 250;
 
 function keys(view: Lanes, what: HTMLInputElement, slowest: (by: number) => void, close: () => void): Key[] {
   const page = () => view.lanes.clientHeight * 0.8;
@@ -37,11 +38,29 @@ function requests_of(view: Lanes): void {
   go("requests", { run: view.lanes.dataset["run"], from_ns: Math.round(view.from), to_ns: Math.round(view.to) });
 }
 
-// The request that ended at a time, or the list of those that did.
-async function request_at(run: string, end_ns: number, signal: AbortSignal): Promise<void> {
+// Requests, once the tables of the run are there: the chart is there before them. None if they cannot be read.
+async function once_there(given: Given, asked: Asked): Promise<Page | null> {
+  while (!asked.signal.aborted) {
+    try {
+      return await get<Page>("requests", given, asked.signal);
+    } catch (error) {
+      const is_early = error instanceof Refused && error.status === 409;
+      if (!asked.signal.aborted) asked.tell(is_early ? "The tables of requests are still being made; they are shown once they are there." : error instanceof Error ? error.message : String(error));
+      if (!is_early) return null;
+      await new Promise((done) => setTimeout(done, LOOK_MS));
+    }
+  }
+  return null;
+}
+
+// The request that ended at a time, or the list of those that did. Where many end at once the response time tells which.
+async function request_at(run: string, end_ns: number, asked: Asked, response_ns?: number): Promise<void> {
   const given = { run, from_ns: Math.round(end_ns - NEAR_NS), to_ns: Math.round(end_ns + NEAR_NS) };
-  const page = await get<Page>("requests", given, signal);
-  const only = page.requests.length === 1 ? page.requests[0] : undefined;
+  const page = await once_there(given, asked);
+  if (!page) return;
+  const apart = (one: Request) => Math.abs(one.at_ns + one.response_ns - end_ns) + Math.abs(one.response_ns - (response_ns ?? one.response_ns));
+  const nearest = [...page.requests].sort((a, b) => apart(a) - apart(b));
+  const only = response_ns !== undefined || nearest.length === 1 ? nearest[0] : undefined;
   if (only) go("request", { run, id: only.id });
   else go("requests", given);
 }
@@ -77,7 +96,7 @@ export const chart: Room = {
       view.request = slow;
       steps(panel, slow, title, view.by_pid);
       if (slow) {
-        panel.append(h("p", {}, button("All of this request", "The room of this request", () => void request_at(run, slow.from_ns + slow.response_ns, asked.signal))));
+        panel.append(h("p", {}, button("All of this request", "The room of this request", () => void request_at(run, slow.from_ns + slow.response_ns, asked, slow.response_ns))));
         view.move(slow.from_ns - 0.15 * slow.response_ns, slow.from_ns + 1.15 * slow.response_ns);
       }
       view.redraw();
@@ -102,7 +121,7 @@ export const chart: Room = {
         hint.style.setProperty("left", `${Math.max(4, Math.min(event.clientX + 14, innerWidth - hint.offsetWidth - 8))}px`);
         hint.style.setProperty("top", `${event.clientY + 20 + hint.offsetHeight > innerHeight ? event.clientY - hint.offsetHeight - 12 : event.clientY + 20}px`);
       },
-      click: (box) => (box.request ? void request_at(run, box.to, asked.signal) : asked.tell(words(box, view.by_pid, null).replaceAll("\n", "; "))),
+      click: (box) => (box.request ? void request_at(run, box.to, asked) : asked.tell(words(box, view.by_pid, null).replaceAll("\n", "; "))),
     });
     legend(colours, whole.locks.length > 0, whole.remarks.length > 0);
     const [from, to] = [Number(asked.place.given["from"] ?? 0), Number(asked.place.given["to"] ?? whole.duration_ns)];

@@ -55,7 +55,7 @@ impl AdminAddress {
     }
 
     /// Asks, and gives the connection, on which a read waits for so long at most.
-    pub(crate) fn begin(&self, method: &str, target: &str, patience: Duration) -> anyhow::Result<Box<dyn Read>> {
+    pub(crate) fn begin(&self, method: &str, target: &str, patience: Duration) -> anyhow::Result<Box<dyn Read + Send>> {
         let silent = || format!("{}: no server answers there", self.text);
         let asked = |token: Option<&str>| {
             let token = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));

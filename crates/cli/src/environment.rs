@@ -267,6 +267,23 @@ fn in_words(environment: &Value, decisions: usize) -> String {
     out
 }
 
+/// Decisions that a page shows.
+const DECISIONS_ON_A_PAGE: usize = 50;
+
+/// The same as people read it, cut into sections: a title, empty for the first, and lines.
+pub(crate) fn sections(environment: &Value) -> Vec<(String, Vec<String>)> {
+    if !environment.is_object() {
+        return vec![(String::new(), vec!["nothing is known yet; that changes with the first tick".to_owned()])];
+    }
+    let words = in_words(environment, DECISIONS_ON_A_PAGE);
+    let titled = words.split("\n\n").enumerate().map(|(at, section)| {
+        let mut lines = section.lines().map(|line| line.strip_prefix("  ").unwrap_or(line).to_owned());
+        let title = if at == 0 { String::new() } else { lines.next().unwrap_or_default() };
+        (title, lines.collect())
+    });
+    titled.collect()
+}
+
 fn section(out: &mut String, name: &str, lines: impl Iterator<Item = String>) {
     for (at, line) in lines.enumerate() {
         if at == 0 {

@@ -1,9 +1,10 @@
-//! The console: a page over recorded runs, and the JSON API that it asks.
+//! The console: a page over recorded runs and over a running server, and the JSON API that it asks.
 //!
 //! [`Console::begin`] finds the runs below some directories and serves the page on this host alone.
 //! `guard.rs` decides who may ask, `site.rs` which call a target is, `opened.rs` what was read of a run.
 //! All figures come from the libraries of the commands: `weir explain` (`weir_explain`), `weir sql` (`weir_query`) and
 //! `weir view` (`weir_tiles`); the page draws them and computes none.
+//! A running server is asked by a [`LiveServer`], which the caller gives (`server.rs`; `live.rs` has the calls): its token is not known here.
 //! This crate knows neither options nor signals.
 
 mod bundle;
@@ -11,14 +12,17 @@ mod difference;
 mod figures;
 mod filter;
 mod guard;
+mod live;
 mod opened;
 mod parameters;
 mod questions;
 mod refusal;
 mod requests;
 mod runs;
+mod server;
 mod serving;
 mod site;
 
 pub use refusal::ConsoleError;
+pub use server::{Ended, LiveError, LiveServer, Question};
 pub use serving::{Console, Settings};

@@ -1,6 +1,7 @@
 //! Why the console does not begin, and why a call gets no answer.
 
 use crate::parameters::ParameterError;
+use crate::server::LiveError;
 use std::path::PathBuf;
 use weir_endpoint::Answer;
 
@@ -73,6 +74,12 @@ pub(crate) enum Refusal {
     NoRequest(u64),
     #[error("{0}")]
     NoTile(weir_tiles::TileError),
+    #[error("this console shows no running server: start it with --admin ADDRESS")]
+    NoServer,
+    #[error("{most} watches are under way, and there may be no more; leave the room Watch in another page")]
+    Watched { most: usize },
+    #[error(transparent)]
+    Live(#[from] LiveError),
     #[error("the body is no UTF-8 text of at most 65,536 bytes")]
     Body,
 }
@@ -82,12 +89,15 @@ impl Refusal {
         use weir_query::QueryError as Asked;
         match self {
             Self::Host | Self::Origin | Self::Word => 403,
-            Self::NoCall | Self::NoRun(_) | Self::NoRequest(_) => 404,
+            Self::NoCall | Self::NoServer | Self::NoRun(_) | Self::NoRequest(_) => 404,
             Self::NoTile(weir_tiles::TileError::Missing { .. }) => 404,
             Self::Method { .. } => 405,
             Self::Parameter(_) | Self::Body => 400,
             Self::NotOpen | Self::Reading => 409,
-            Self::Busy { .. } => 429,
+            Self::Busy { .. } | Self::Watched { .. } => 429,
+            // That of the server where a page can do something about it.
+            Self::Live(LiveError::Refused { status: status @ (400 | 403 | 404 | 503), .. }) => *status,
+            Self::Live(_) => 502,
             Self::Question(
                 Asked::NoTable { .. }
                 | Asked::NoColumn { .. }

@@ -1,7 +1,9 @@
 //! The console while it listens.
 
 use crate::guard::Guard;
+use crate::live::Live;
 use crate::refusal::ConsoleError;
+use crate::server::LiveServer;
 use crate::site::Site;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +24,8 @@ pub struct Settings {
     pub port: u16,
     /// The version that the page shows.
     pub version: String,
+    /// A running server, which gets rooms of its own.
+    pub server: Option<Arc<dyn LiveServer>>,
 }
 
 /// A console that listens as long as it lives.
@@ -40,7 +44,9 @@ impl Console {
     /// [`ConsoleError`].
     pub fn begin(settings: Settings) -> Result<Self, ConsoleError> {
         let stop = Arc::new(AtomicBool::new(false));
-        let site = Site::new(settings.directories, settings.version, Arc::clone(&stop))?;
+        let port = settings.port;
+        let live = settings.server.map(Live::new);
+        let site = Site::new(settings.directories, settings.version, live, Arc::clone(&stop))?;
         let runs = site.count();
         // The guard needs the port, which is known once the endpoint listens: until then requests get 503.
         let shared: Arc<OnceLock<(Guard, Site)>> = Arc::default();
@@ -51,7 +57,7 @@ impl Console {
                 None => Answer::line(503, "weir console is about to begin"),
             })
         };
-        let endpoint = Endpoint::start(&format!("127.0.0.1:{}", settings.port), Limits::default(), Arc::new(handler))?;
+        let endpoint = Endpoint::start(&format!("127.0.0.1:{port}"), Limits::default(), Arc::new(handler))?;
         let port = endpoint.address().port();
         let guard = Guard::new(port)?;
         let address = format!("http://127.0.0.1:{port}{}", guard.path());

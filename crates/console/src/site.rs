@@ -1,6 +1,7 @@
 //! Which call a target is, and its answer.
 
 use crate::filter::Filter;
+use crate::live::{self, Live};
 use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::refusal::{ConsoleError, Refusal};
@@ -17,7 +18,7 @@ use weir_measure::part::Part;
 const MOST_OPEN: usize = 16;
 /// Runs that are compared.
 const MOST_COMPARED: usize = 8;
-/// The rooms that this console has.
+/// The rooms that each console has.
 const ROOMS: [&str; 7] = ["runs", "answer", "requests", "request", "chart", "compare", "sql"];
 
 /// The page and the calls behind it.
@@ -30,12 +31,18 @@ pub(crate) struct Site {
     open: Mutex<Vec<(String, Arc<Opened>)>>,
     turn: Arc<Mutex<()>>,
     stop: Arc<AtomicBool>,
+    live: Option<Live>,
 }
 
 impl Site {
-    pub(crate) fn new(directories: Vec<PathBuf>, version: String, stop: Arc<AtomicBool>) -> Result<Self, ConsoleError> {
+    pub(crate) fn new(
+        directories: Vec<PathBuf>,
+        version: String,
+        live: Option<Live>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, ConsoleError> {
         let listing = Mutex::new(list(&directories)?);
-        Ok(Self { directories, version, listing, open: Mutex::default(), turn: Arc::default(), stop })
+        Ok(Self { directories, version, listing, open: Mutex::default(), turn: Arc::default(), stop, live })
     }
 
     /// Runs of the list.
@@ -56,6 +63,10 @@ impl Site {
         match call {
             "open" => self.begin(&asked),
             "sql" => self.sql(&asked),
+            "stop" => {
+                only_post(request)?;
+                self.live()?.stop(&parameters)
+            }
             call => {
                 only_read(request)?;
                 self.read(call, &asked)
@@ -93,8 +104,13 @@ impl Site {
                     Ok(bytes(&*tile))
                 })
             }
+            call if live::ROOMS.contains(&call) => self.live()?.read(call, asked.parameters),
             _ => Err(Refusal::NoCall),
         }
+    }
+
+    fn live(&self) -> Result<&Live, Refusal> {
+        self.live.as_ref().ok_or(Refusal::NoServer)
     }
 
     fn of_run(
@@ -113,7 +129,18 @@ impl Site {
         let parts = Part::ALL.iter().map(|part| json!({ "name": part.name(), "words": part.words() }));
         let parts: Vec<Value> = parts.collect();
         let version = self.version.as_str();
-        told(&json!({ "api": 1, "version": version, "rooms": ROOMS, "directories": directories, "parts": parts }))
+        let live = self.live.as_ref();
+        let rooms = ROOMS.iter().chain(live::ROOMS.iter().filter(|_| live.is_some()));
+        let rooms: Vec<&str> = rooms.copied().collect();
+        let server = live.map(Live::told);
+        told(&json!({
+            "api": 1,
+            "version": version,
+            "rooms": rooms,
+            "directories": directories,
+            "parts": parts,
+            "server": server,
+        }))
     }
 
     /// The list, read anew: a run may have come.

@@ -3,6 +3,7 @@
 mod picture;
 
 use crate::admin_client::{AdminAddress, encoded};
+use anyhow::Context;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -114,6 +115,23 @@ fn of_file(path: &str, hours: u32, steps: u32) -> anyhow::Result<ShownActivity> 
     let activity = Activity::read(Path::new(path))?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(ShownActivity::new(&activity, hours, steps, since.as_secs()))
+}
+
+/// A server's answer with what the picture shows besides: the whole, and in each step what came in a minute.
+pub(crate) fn of_page(mut told: serde_json::Value) -> anyhow::Result<serde_json::Value> {
+    let shown: ShownActivity = serde_json::from_value(told.clone()).context("its activity cannot be read")?;
+    told["whole"] = serde_json::to_value(picture::sum(&shown.steps))?;
+    for (figures, step) in shown.steps.iter().zip(told["steps"].as_array_mut().into_iter().flatten()) {
+        for (name, count) in [
+            ("requests_per_min", figures.requests),
+            ("sent_bytes_per_min", figures.sent_bytes),
+            ("client_errors_per_min", figures.client_errors),
+            ("server_errors_per_min", figures.server_errors),
+        ] {
+            step[name] = picture::each_minute(count, &shown).into();
+        }
+    }
+    Ok(told)
 }
 
 /// What is wrong with what is kept.

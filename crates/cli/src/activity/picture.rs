@@ -30,7 +30,7 @@ pub(super) fn steps(columns: usize) -> u32 {
 }
 
 /// Figures of a minute, from those of a step.
-fn each_minute(count: u64, shown: &ShownActivity) -> f64 {
+pub(super) fn each_minute(count: u64, shown: &ShownActivity) -> f64 {
     count as f64 * 60.0 / shown.step_s as f64
 }
 
@@ -98,7 +98,8 @@ pub(super) fn table(shown: &ShownActivity) -> String {
     table.lines(usize::MAX / 2).join("\n") + "\n"
 }
 
-fn sum(steps: &[Figures]) -> Figures {
+/// All steps together.
+pub(super) fn sum(steps: &[Figures]) -> Figures {
     steps.iter().fold(Figures::default(), |mut sum, figures| {
         sum.add(figures);
         sum

@@ -594,7 +594,7 @@ pub(super) const COMMANDS: &[Usage] = &[
             },
         ],
     },
-    Usage { path: &["console"], options: &[&["directories", "port"]], modes: &[] },
+    Usage { path: &["console"], options: &[&["directories", "port", "admin", "token"]], modes: &[] },
     Usage {
         path: &["top"],
         options: &[&["interval", "count", "once", "json", "sort", "tls_port", "rung", "without_rung"]],

@@ -1,10 +1,15 @@
 //! The connection with a server's admin address, and the lines that come over it.
 
-use crate::admin_client::{AdminAddress, WRONG_TOKEN};
+use crate::admin_client::{AdminAddress, WRONG_TOKEN, encoded};
 use anyhow::{Context, bail, ensure};
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
-use weir_terminal::stop::Stop;
+use weir_server::{RequestFilter, WatchCategories};
+
+/// Bytes a second without `--budget`.
+pub(super) const USUAL_BUDGET: u32 = 65_536;
+/// What is shown without `--show`.
+pub(crate) const USUAL_CATEGORIES: &str = "network,routes,file,script,upstream,response,timing";
 
 /// How long a server may take to answer at first.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -14,9 +19,17 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const HEAD_BYTES_MAX: usize = 16 << 10;
 const LINE_BYTES_MAX: usize = 4 << 20;
 
+/// What is asked at an admin address.
+pub(super) fn target(filter: &RequestFilter, show: WatchCategories, budget: u32) -> String {
+    format!("/watch?filter={}&show={show}&budget={budget}", encoded(&filter.to_string()))
+}
+
+/// Whether it is to end.
+pub(super) type Asked<'a> = &'a dyn Fn() -> bool;
+
 /// The lines of a watch.
 pub(super) struct Lines {
-    stream: Box<dyn Read>,
+    stream: Box<dyn Read + Send>,
     input: Vec<u8>,
     /// Bytes of it that were given out, and of those behind them that hold no end of a line.
     given: usize,
@@ -28,7 +41,7 @@ pub(super) struct Lines {
 pub(super) enum Next {
     /// A line, without its end.
     Line(String),
-    /// The user has asked for an end.
+    /// It was asked to end, or to be read on later.
     Stopped,
     /// Nothing more comes.
     Gone,
@@ -43,21 +56,21 @@ enum Received {
 
 impl Lines {
     /// Asks a server for what is watched.
-    pub(super) fn open(admin: &AdminAddress, target: &str, stop: &Stop) -> anyhow::Result<Self> {
+    pub(super) fn open(admin: &AdminAddress, target: &str, stop: Asked<'_>) -> anyhow::Result<Self> {
         let stream = admin.begin("GET", target, LOOK_EVERY)?;
         let mut lines = Self { stream, input: Vec::new(), given: 0, looked: 0 };
         lines.read_head(stop).with_context(|| admin.text().to_owned())?;
         Ok(lines)
     }
 
-    fn read_head(&mut self, stop: &Stop) -> anyhow::Result<()> {
+    fn read_head(&mut self, stop: Asked<'_>) -> anyhow::Result<()> {
         let until = Instant::now() + PATIENCE;
         let end = loop {
             if let Some(at) = self.input.windows(4).position(|four| four == b"\r\n\r\n") {
                 break at + 4;
             }
             ensure!(self.input.len() < HEAD_BYTES_MAX, "this is no admin address of weir serve");
-            ensure!(Instant::now() < until && !stop.asked(), "it gave no answer");
+            ensure!(Instant::now() < until && !stop(), "it gave no answer");
             if let Received::End = self.receive()? {
                 bail!("it gave no answer");
             }
@@ -100,7 +113,7 @@ impl Lines {
     }
 
     /// The next line.
-    pub(super) fn next(&mut self, stop: &Stop) -> anyhow::Result<Next> {
+    pub(super) fn next(&mut self, stop: Asked<'_>) -> anyhow::Result<Next> {
         loop {
             let from = self.given + self.looked;
             if let Some(at) = self.input[from..].iter().position(|byte| *byte == b'\n') {
@@ -111,7 +124,7 @@ impl Lines {
             self.input.drain(..self.given);
             (self.given, self.looked) = (0, self.input.len());
             ensure!(self.input.len() < LINE_BYTES_MAX, "the server sent a line of more than 4 MiB");
-            if stop.asked() {
+            if stop() {
                 return Ok(Next::Stopped);
             }
             if let Received::End = self.receive()? {

@@ -2,14 +2,17 @@
 
 mod connection;
 mod found;
+mod page;
 mod sockets;
 mod text;
 
-use crate::admin_client::{AdminAddress, encoded};
+use crate::admin_client::AdminAddress;
 use crate::record::TargetArgs;
 use crate::rung::RungArgs;
 use anyhow::{Context, bail};
-use connection::{Lines, Next};
+pub(crate) use connection::USUAL_CATEGORIES;
+use connection::{Lines, Next, USUAL_BUDGET, target};
+pub(crate) use page::of_page;
 use serde_json::Value;
 use sockets::Sockets;
 use std::path::PathBuf;
@@ -65,11 +68,11 @@ pub(crate) struct Args {
     token: Option<PathBuf>,
 
     /// What is shown, a list: network, head, routes, cache, file, script, upstream, rules, arm, response, timing, or all
-    #[arg(long, value_name = "LIST", default_value = "network,routes,file,script,upstream,response,timing")]
+    #[arg(long, value_name = "LIST", default_value = USUAL_CATEGORIES)]
     show: WatchCategories,
 
     /// Bytes a second that the server writes at most; what has no room is left out and counted
-    #[arg(long, value_name = "BYTES", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1024..=1_048_576))]
+    #[arg(long, value_name = "BYTES", default_value_t = USUAL_BUDGET, value_parser = clap::value_parser!(u32).range(1024..=1_048_576))]
     budget: u32,
 
     /// End after this many requests
@@ -143,10 +146,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let admin = AdminAddress::required(&admin, args.token.as_deref())?;
     let requests = args.requests.map_or_else(String::new, |requests| format!("&requests={requests}"));
-    let target =
-        format!("/watch?filter={}&show={}&budget={}{requests}", encoded(&filter.to_string()), args.show, args.budget);
-    let mut lines = Lines::open(&admin, &target, &stop)?;
-    watch(args, &mut || lines.next(&stop)).with_context(|| admin.text().to_owned())
+    let target = target(&filter, args.show, args.budget) + &requests;
+    let mut lines = Lines::open(&admin, &target, &|| stop.asked())?;
+    watch(args, &mut || lines.next(&|| stop.asked())).with_context(|| admin.text().to_owned())
 }
 
 /// Shows what comes until it ends.

@@ -60,7 +60,8 @@ pub(super) fn left(left_out: u64, dropped: u64, has_colours: bool) -> String {
     paint(has_colours, "2", &text) + "\n"
 }
 
-fn categories(line: &Value) -> Vec<(&'static str, Vec<String>)> {
+/// The names of categories, and the lines of each.
+pub(super) fn categories(line: &Value) -> Vec<(&'static str, Vec<String>)> {
     type Teller = fn(&Value) -> Vec<String>;
     let tellers: [(&'static str, Teller); 12] = [
         ("network", network),

@@ -79,7 +79,9 @@ pub(super) fn connections(query: &str, view: &View) -> Answered {
             _ => return refused(400, "there is client"),
         }
     }
-    Ok(serde_json::to_string(&view.connected.connections(client)).unwrap_or_default())
+    let mut json = serde_json::to_value(view.connected.connections(client)).unwrap_or_default();
+    json["may_stop"] = view.rights.stop.into();
+    Ok(json.to_string())
 }
 
 /// `POST /stop?connection=0-17`, `request=0-17/5` or `client=192.0.2.7`.

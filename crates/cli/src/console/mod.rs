@@ -1,9 +1,12 @@
-//! The `weir console` command: all runs of some directories in a browser.
+//! The `weir console` command: all runs of some directories, and a running server, in a browser.
+
+mod live;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
-use weir_console::{Console, ConsoleError, Settings};
+use weir_console::{Console, ConsoleError, LiveServer, Settings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -16,19 +19,23 @@ Examples:
       two runs, of which the room Compare shows what differs
   weir console --port 8090 runs
       always at the same port
+  weir console --admin unix:admin.sock
+      also what a server does now that was started with --admin unix:admin.sock
+  weir console --admin 127.0.0.1:9100 --token token runs
+      over TCP, with the file of the token, which the page never gets
   ssh -L 8090:127.0.0.1:8090 host weir console --port 8090 runs
       runs on another host, in the browser here
 
 In the page, ? shows its keys. A run is read when you open it, once: what is
 made of it is kept in RUN/derived, which may be removed at any time.
 Only this host can reach the page, and only with the random word in its address.
-It shows recorded runs, each of one host; for several hosts on one clock and for
-the chart of objects use `weir view`. It shows nothing live.
+Runs are of one host each; for several hosts on one clock and for the chart of
+objects use `weir view`.
 
 Exit status: 0 if it was asked to stop, 1 if it cannot listen, 2 if a directory
-cannot be read or for wrong usage.";
+or the token cannot be read or for wrong usage.";
 
-/// Look at recorded runs in the browser: answers, requests, a time chart, differences, SQL
+/// Look at recorded runs and at a running server in the browser
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -39,6 +46,14 @@ pub(crate) struct Args {
     /// The port on 127.0.0.1 [default: any free one]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
+
+    /// A server's --admin address, unix:PATH or ADDRESS:PORT: what it does now gets rooms of its own
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<String>,
+
+    /// File with the token that an admin address of TCP requires
+    #[arg(long, value_name = "FILE", requires = "admin")]
+    token: Option<PathBuf>,
 }
 
 /// How often we check whether to end.
@@ -49,8 +64,19 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Serves the page until a signal says stop.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = weir_terminal::stop::Stop::on_signals()?;
-    let settings =
-        Settings { directories: args.directories.clone(), port: args.port, version: weir_terminal::VERSION.to_owned() };
+    let server = match args.admin.as_deref().map(|admin| live::Server::new(admin, args.token.as_deref())).transpose() {
+        Ok(server) => server.map(|server| Arc::new(server) as Arc<dyn LiveServer>),
+        Err(error) => {
+            eprintln!("weir console: {error:#}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let settings = Settings {
+        directories: args.directories.clone(),
+        port: args.port,
+        version: weir_terminal::VERSION.to_owned(),
+        server,
+    };
     let mut console = match Console::begin(settings) {
         Ok(console) => console,
         Err(error @ ConsoleError::Directory { .. }) => {
@@ -63,7 +89,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         1 => "1 run".to_owned(),
         runs => format!("{runs} runs"),
     };
-    weir_terminal::output::print(&format!("{runs} at {} (Ctrl-C ends it)\n", console.address()))?;
+    let server = args.admin.as_ref().map_or_else(String::new, |admin| format!(" and the server of {admin}"));
+    weir_terminal::output::print(&format!("{runs}{server} at {} (Ctrl-C ends it)\n", console.address()))?;
     while !stop.asked() {
         std::thread::sleep(LOOK);
     }
