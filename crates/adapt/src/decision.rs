@@ -32,7 +32,7 @@ pub struct Decision {
 }
 
 /// For whom a decision is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
     /// All atoms of a pattern together.

@@ -12,6 +12,8 @@ mod serve_cost;
 mod support;
 #[path = "arm/waits.rs"]
 mod waits;
+#[path = "arm/watched_requests.rs"]
+mod watched_requests;
 
 use serde_json::Value;
 use std::fs::{self, File};

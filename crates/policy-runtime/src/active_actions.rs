@@ -1,5 +1,6 @@
 //! Carries out orders, and knows which of them hold at the moment.
 
+use crate::decided::InForce;
 use crate::rulebook::variant_of;
 use crate::server_actions::ServerActions;
 use crate::shed::Shed;
@@ -22,6 +23,8 @@ pub(crate) struct ActiveActions {
     /// How old answers may be, in milliseconds: of patterns, and of single atoms.
     pub(crate) stale_ms: FxHashMap<String, u64>,
     pub(crate) atom_stale_ms: FxHashMap<String, u64>,
+    /// The rules that have ordered these.
+    pub(crate) by_rules: InForce,
     /// Copies beyond the first, by pattern or path; each is one more loop.
     copies: BTreeMap<String, u32>,
     /// Nodes of the pools that serve as well, by pattern or path.
@@ -61,6 +64,7 @@ impl ActiveActions {
                 _ => continue,
             };
             for order in &decision.orders {
+                self.by_rules.note(decision, order, begins);
                 self.order(order, decision, begins, policy, actions, &mut outcomes);
             }
         }

@@ -4,6 +4,7 @@
 use crate::active_actions::ActiveActions;
 use crate::advice_cache::{AdviceCache, Answer, AtRestNow};
 use crate::clients::{self, identity};
+use crate::decided::{InForce, Sought};
 use crate::loop_stats::{Beginning, LoopStats, NOWHERE, Ruled};
 use crate::rulebook::{Begun, Looked, Rulebook};
 use crate::shed::Shed;
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use weir_adapt::log::ClockPair;
 use weir_adapt::{AtRest, Policy};
-use weir_server::{Advice, Adviser, Lease, LeaseClock, Link, Names, Question};
+use weir_server::{Advice, Adviser, DecidedBy, DecidedQuestion, Lease, LeaseClock, Link, Names, Question};
 
 /// Tries to lock the rules while another thread has them, some 20 us in all.
 const TRIES: u32 = 400;
@@ -74,6 +75,8 @@ pub(crate) struct Published {
     pub(crate) by_pattern: Vec<Option<Arc<Shed>>>,
     /// How old answers may be.
     pub(crate) stale: Stale,
+    /// The rules that have ordered all this.
+    by_rules: InForce,
 }
 
 /// What the rules of a pattern decide for sessions.
@@ -159,8 +162,8 @@ impl Published {
         });
         let (sessions, asks) = (sessions.collect(), policy.asks_of_links());
         let (atom_sheds, client_sheds, stale) = (FxHashMap::default(), FxHashMap::default(), Stale::default());
-        let by_pattern = vec![None; patterns];
-        Self { policy, sessions, asks, number, atom_sheds, client_sheds, by_pattern, stale }
+        let (by_pattern, by_rules) = (vec![None; patterns], InForce::default());
+        Self { policy, sessions, asks, number, atom_sheds, client_sheds, by_pattern, stale, by_rules }
     }
 
     /// The number of a request that is refused; `None`: it is not.
@@ -197,7 +200,8 @@ impl Published {
             Some(((clients::number(client)?, *numbers.get(&**glob)?), Arc::clone(shed)))
         });
         let (client_sheds, asks, atom_sheds) = (client_sheds.collect(), self.asks, active_actions.atom_sheds.clone());
-        Self { policy, sessions, asks, number: self.number, atom_sheds, client_sheds, by_pattern, stale }
+        let (number, by_rules) = (self.number, active_actions.by_rules.clone());
+        Self { policy, sessions, asks, number, atom_sheds, client_sheds, by_pattern, stale, by_rules }
     }
 }
 
@@ -373,6 +377,20 @@ impl Shared {
             Some(mut rules) => rules.end(self.now_ms(), connection),
             None => loop_stats.ended(connection),
         }
+    }
+
+    /// The rules whose standing orders have decided about a request; `None`: that cannot be told without a wait.
+    #[cold]
+    fn in_force_for(&self, question: &DecidedQuestion, ticket: Ticket) -> Option<Vec<DecidedBy>> {
+        self.with_scratch(|published, loop_stats, _| {
+            let path = loop_stats.path_of(ticket)?;
+            let pattern = published.policy.pattern_of(&path)?;
+            let glob = published.policy.patterns().nth(pattern)?;
+            let client = clients::name(identity(question.client).0);
+            let is_refused = ticket.has(Ticket::REFUSED);
+            Some(published.by_rules.of(&Sought { path: &path, glob, client: &client, is_refused }))
+        })
+        .flatten()
     }
 
     #[inline(never)]
@@ -553,6 +571,23 @@ impl Adviser for Shared {
             loop_stats.looked(connection, now_ms, names.map(|names| (names, decided)))
         })
         .flatten()
+    }
+
+    fn decisions(&self) -> Option<u64> {
+        open(&self.rules).map(|rules| rules.state.decided())
+    }
+
+    fn decided_by(&self, question: &DecidedQuestion) -> Option<Vec<DecidedBy>> {
+        let ticket = Ticket::told(question.ticket);
+        if ticket == Ticket::NONE {
+            return Some(Vec::new());
+        }
+        let mut decided = self.in_force_for(question, ticket)?;
+        if ticket.has(Ticket::SESSION) {
+            let before = question.decisions_before?;
+            decided.extend(open(&self.rules)?.decided_for(question.connection, before)?);
+        }
+        Some(decided)
     }
 
     fn end(&self, connection: u64, ticket: u64, _bytes: u64, failed: bool) {

@@ -34,7 +34,7 @@ pub(crate) fn identity(client: IpAddr) -> (u64, u64) {
 }
 
 /// What people and recordings call the client of a number: its address, of IPv6 the network of 64 bits.
-fn name(number: u64) -> String {
+pub(crate) fn name(number: u64) -> String {
     if number & IPV6 == 0 {
         return Ipv4Addr::from_bits(number as u32).to_string();
     }

@@ -64,6 +64,7 @@ mod atoms;
 mod board;
 mod clients;
 mod controller;
+mod decided;
 mod environment;
 mod leases;
 mod loop_stats;

@@ -201,6 +201,11 @@ impl LoopStats {
         place
     }
 
+    /// The path of a request that is under way, if it is in the statistics.
+    pub(crate) fn path_of(&self, ticket: Ticket) -> Option<Arc<str>> {
+        self.atoms.get(ticket.place() as usize).map(|atom| Arc::clone(&atom.path))
+    }
+
     /// Frees places of quiet paths if few are left, or if `others` need some. A tick does at most so much.
     fn make_room(&mut self, others: bool) {
         let left = self.paths_max - self.atoms.len() + self.free.len();

@@ -1,11 +1,12 @@
 //! The rules at work with what they remember, and everything that they were told. All callers tell the rules here, so
 //! the recording has the order in which the rules were told.
 
+use crate::decided;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use weir_adapt::log::{Entry, Owner, PASSED_MAX, Recorded};
 use weir_adapt::{AtomId, ClientId, Decision, Engine, NodeId, Of, Reading, Resource, State};
-use weir_server::Link;
+use weir_server::{DecidedBy, Link};
 
 /// Ticks for which a reading of each tick holds: one that is late, or two, leave nothing unknown.
 const HERE_VALID_TICKS: u64 = 3;
@@ -35,6 +36,8 @@ pub(crate) struct Rulebook {
     entries_lost: u64,
     decisions: Vec<Decision>,
     decisions_lost: u64,
+    /// The number of the last decision that was handed on or lost.
+    decisions_gone: u64,
     /// Clients of which some reading was told, by what loops call them.
     clients: FxHashMap<u64, (ClientId, Arc<str>)>,
 }
@@ -80,6 +83,7 @@ impl Rulebook {
             entries_lost: 0,
             decisions,
             decisions_lost: 0,
+            decisions_gone: 0,
             clients: FxHashMap::default(),
         };
         for name in others {
@@ -287,6 +291,11 @@ impl Rulebook {
         self.bound_decisions();
     }
 
+    /// The rules that have decided for a session behind the first so many decisions; `None`: these are not here any more.
+    pub(crate) fn decided_for(&self, session: u64, before: u64) -> Option<Vec<DecidedBy>> {
+        (self.decisions_gone <= before).then(|| decided::of_session(&self.decisions, session, before))
+    }
+
     fn note(&mut self, at_ms: u64, what: Recorded) {
         if !self.is_recorded {
             return;
@@ -300,6 +309,9 @@ impl Rulebook {
 
     fn bound_decisions(&mut self) {
         let surplus = self.decisions.len().saturating_sub(DECISIONS_MAX);
+        if surplus > 0 {
+            self.decisions_gone = self.state.decided();
+        }
         self.decisions_lost += surplus as u64;
         self.decisions.truncate(DECISIONS_MAX);
     }
@@ -316,6 +328,7 @@ impl Rulebook {
 
     /// What was decided since the last time, and how much of it there was no room for.
     pub(crate) fn take_decisions(&mut self) -> (Vec<Decision>, u64) {
+        self.decisions_gone = self.state.decided();
         (std::mem::take(&mut self.decisions), std::mem::take(&mut self.decisions_lost))
     }
 }

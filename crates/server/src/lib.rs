@@ -131,7 +131,7 @@ pub use io::connection_facts::ConnectionFacts;
 pub use io::listen::{ListenAddr, Local, LocalAddr};
 pub use io::user::become_user;
 pub use io::way::{Io, UnknownIo};
-pub use policy::advice::{Advice, Adviser, Link, Names, Question};
+pub use policy::advice::{Advice, Adviser, DecidedBy, DecidedQuestion, Link, Names, Question};
 pub use policy::control::Control;
 pub use policy::insight::{Described, Insight, UpstreamNow};
 pub use policy::lease::{Lease, LeaseClock, LeaseCounts};

@@ -36,16 +36,20 @@ Examples:
       one request with all that is known of it
   weir watch --json upstream=app | jq .upstream.steps
       for a program
+  weir watch --show rules rule=flash
+      those about which the rule flash of the policy decided
   sudo weir watch --port 80 'duration>100ms'
       slow requests of any other server, and what each waited for
 
 A filter has words KEY=VALUE and KEY!=VALUE; of status, bytes and duration also
 with <, <=, > and >=. Keys: client (address or network), host, path (* is within
 a segment, ** anything), method, protocol, agent, status (404, 5xx, 400-499),
-bytes, duration, upstream, rule (route:3, /api/, policy) and session (a
-connection). Words with = and the same key are alternatives, all others have to
-hold; a word alone is looked for in host, path and user agent.
-A request is shown when it is over. Credentials, cookies,
+bytes, duration, upstream, rule (route:3, /api/, policy, or a rule of the policy
+by its name) and session (a connection). Words with = and the same key are
+alternatives, all others have to hold; a word alone is looked for in host, path
+and user agent.
+A request is shown when it is over, also one that was under way before, of which
+only what comes is told; weir connections lists those under way. Credentials, cookies,
 queries, values of unknown fields and bodies are never shown.
 
 Exit status: 0 if it was ended by Ctrl-C or after -n requests, 1 if there is no

@@ -30,8 +30,10 @@ pub(super) fn request(line: &Value, has_colours: bool) -> String {
         status => status.to_string(),
     };
     let (method, target) = (string(line, "/method"), string(line, "/target"));
+    let before = line.get("begun_before").and_then(Value::as_bool) == Some(true);
     let asked = match optional(line, "/network/server") {
         Some(port) if method.is_empty() => format!("request to {port}"),
+        _ if method.is_empty() && before => "a request that began before".to_owned(),
         _ if method.is_empty() => "no request that can be read".to_owned(),
         _ => format!("{method} {target}"),
     };
@@ -43,7 +45,8 @@ pub(super) fn request(line: &Value, has_colours: bool) -> String {
         paint(has_colours, colour, &status),
         took(number("whole_us")),
     );
-    for (name, lines) in categories(line) {
+    let before = before.then(|| ("begun", vec!["before it was watched; what is told is from then on".to_owned()]));
+    for (name, lines) in before.into_iter().chain(categories(line)) {
         for (at, text) in lines.iter().enumerate() {
             let name = if at == 0 { name } else { "" };
             let name = paint(has_colours, "2", &format!("{name:<NAME_COLUMNS$}"));
@@ -165,9 +168,21 @@ fn rules(of: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     if is("asked") {
         let by = if is("by_lease") { "its lease answered" } else { "it was asked" };
-        let chosen = if is("chosen") { ", and it chose a variant" } else { "" };
+        let chosen = match optional(of, "/variant") {
+            Some(variant) => format!(", and it chose the variant {variant}"),
+            None if is("chosen") => ", and it chose a variant".to_owned(),
+            None => String::new(),
+        };
         let stale = if is("stale") { ", and allowed what was not looked at" } else { "" };
         lines.push(format!("policy: {by}{chosen}{stale}"));
+    }
+    let decided = of.get("decided").and_then(Value::as_array);
+    lines.extend(decided.into_iter().flatten().map(|by| {
+        let line = count(by, "/line").unwrap_or(0);
+        format!("rule {} ({}:{line}): {}", string(by, "/rule"), string(by, "/file"), string(by, "/orders"))
+    }));
+    if is("undetermined") {
+        lines.push("which rule decided cannot be told: the rules were busy at that moment".to_owned());
     }
     let waited = count(of, "/waited_ms").filter(|waited| *waited > 0);
     lines.extend(waited.map(|waited| format!("it waited {waited} ms for a place within a bound")));
@@ -180,7 +195,12 @@ fn rules(of: &Value) -> Vec<String> {
 
 fn arm(of: &Value) -> Vec<String> {
     let is_told = of.get("told").and_then(Value::as_bool) == Some(true);
-    vec![if is_told { "told as a business transaction" } else { "not told" }.to_owned()]
+    if !is_told {
+        return vec!["not told".to_owned()];
+    }
+    let name = optional(of, "/transaction").unwrap_or_else(|| "a business transaction".to_owned());
+    let correlator = optional(of, "/correlator").map_or_else(String::new, |digits| format!(", correlator {digits}"));
+    vec![format!("told as {name}{correlator}")]
 }
 
 fn response(of: &Value) -> Vec<String> {
@@ -262,12 +282,31 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_began_before_and_what_rules_decided_is_said() {
+        let line = r#"{"at_unix_us":1764500000123456,"session":7,"begun_before":true,"method":"","target":"","status":200,
+            "whole_us":10,"rules":{"names":["policy","fit"],"asked":true,"chosen":true,"variant":"small",
+            "decided":[{"rule":"fit","file":"a.policy","line":3,"orders":"use small"}]},
+            "arm":{"told":true,"transaction":"page","correlator":"001cd740"}}"#;
+        let shown = request(&serde_json::from_str(line).expect("JSON"), false);
+        assert_eq!(
+            shown,
+            "10:53:20.123  session 7  a request that began before  200  10 us\n  \
+             begun     before it was watched; what is told is from then on\n  \
+             rules     policy: it was asked, and it chose the variant small\n            \
+             rule fit (a.policy:3): use small\n            policy fit\n  \
+             arm       told as page, correlator 001cd740\n"
+        );
+    }
+
     proptest! {
         #[test]
         fn nothing_that_a_terminal_obeys_is_shown(text: String) {
             let line = serde_json::json!({
                 "method": text, "target": text, "head": {"method": text, "target": text, "fields": [[text, text]]},
                 "routes": {"host": text, "routes": [text], "tables": [text], "answer": text},
+                "rules": {"asked": true, "variant": text, "names": [text], "decided": [{"rule": text, "file": text, "orders": text}]},
+                "arm": {"told": true, "transaction": text, "correlator": text},
                 "script": {"name": text, "path_info": text, "file": text, "output": [text]},
                 "upstream": {"name": text, "steps": [{"at_us": 1, "what": text}]}, "network": {"client": text, "protocol": text},
             });

@@ -3,7 +3,8 @@
 use crate::support;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -17,7 +18,7 @@ fn serve(folder: &Path) -> Served {
     Served::start(folder, &["--admin", "unix:admin.sock"], "site")
 }
 
-fn watch(folder: &Path, args: &[&str]) -> Child {
+pub(super) fn watch(folder: &Path, args: &[&str]) -> Child {
     let socket = format!("unix:{}", folder.join("admin.sock").display());
     let mut command = support::weir();
     command.args(["watch", "--admin", &socket]).args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -52,6 +53,35 @@ fn a_request_is_shown_in_words_and_as_json() {
         assert!(output.status.success() && said.contains("1 request shown"), "{said}");
         assert!(shown.contains(word) && !shown.contains("s3cr3t") && !shown.contains('\x1b'), "{shown}");
     }
+}
+
+#[test]
+fn a_request_that_is_under_way_is_shown_at_its_end() {
+    const BYTES: usize = 32 << 20;
+    let folder = tempfile::tempdir().expect("a directory");
+    let served = serve(folder.path());
+    fs::write(folder.path().join("site/large.bin"), vec![b'x'; BYTES]).expect("writes");
+    let mut client = TcpStream::connect(("127.0.0.1", served.port)).expect("connects");
+    client.write_all(b"GET /large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("writes");
+    let mut first = [0; 1];
+    client.read_exact(&mut first).expect("the response begins");
+    let mut child = watch(folder.path(), &["--json", "-n", "1", "bytes>1MB"]);
+    let mut json = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    json.read_line(&mut line).expect("reads");
+    assert!(line.contains("\"type\":\"begin\""), "{line}");
+    // Loops learn of the watcher a moment later.
+    std::thread::sleep(Duration::from_millis(200));
+    let mut all = Vec::new();
+    client.read_to_end(&mut all).expect("reads");
+    assert!(all.len() > BYTES);
+    line.clear();
+    json.read_line(&mut line).expect("reads");
+    let seen: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!((&seen["begun_before"], &seen["status"]), (&true.into(), &200.into()), "{seen:#}");
+    assert_eq!((&seen["response"]["body_bytes"], &seen["response"]["is_complete"]), (&BYTES.into(), &true.into()));
+    assert_eq!((&seen["file"]["path"], &seen["method"]), (&"/large.bin".into(), &"GET".into()), "{seen:#}");
+    assert!(child.wait().expect("ends").success());
 }
 
 #[test]

@@ -63,6 +63,14 @@ impl EventLoop {
         Connections { connections: all.into_iter().map(told).collect(), left_out, silent_loops: 0 }
     }
 
+    /// Has requests under way watched that began before a watcher came.
+    #[cold]
+    pub(super) fn watch_under_way(&mut self) {
+        let watching = &mut self.state.watching;
+        self.connections.iter_mut().for_each(|client| client.watch_under_way(watching));
+        self.quic.iter_mut().for_each(|endpoint| endpoint.watch_under_way(watching));
+    }
+
     /// Ends what is meant.
     #[cold]
     pub(super) fn stop(&mut self, what: Stop) -> Ended {

@@ -258,6 +258,9 @@ impl EventLoop {
         self.move_sessions();
         let was_leaving = self.state.leaves_http3;
         let is_told = self.state.drain_mailbox();
+        if self.state.watching.take_newcomers() {
+            self.watch_under_way();
+        }
         if self.state.leaves_http3 && !was_leaving {
             self.quic.iter_mut().for_each(|endpoint| endpoint.begin_stop(&mut self.state, &self.open));
         }

@@ -86,6 +86,11 @@ impl Slab {
         self.slots.iter().filter_map(|slot| slot.connection.as_ref())
     }
 
+    /// The same to be changed.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Client> {
+        self.slots.iter_mut().filter_map(|slot| slot.connection.as_mut())
+    }
+
     fn slot(&mut self, token: u64) -> Option<&mut Slot> {
         let slot = self.slots.get_mut(token as u32 as usize)?;
         (u64::from(slot.generation) == token >> 32).then_some(slot)

@@ -1,7 +1,7 @@
 //! A request that is watched: what answers in place of files is asked for its steps, and the end is told.
 
 use super::application::{Aborted, Begin, Caller, Handler, RequestHead};
-use super::life::{Exchange, Source};
+use super::life::{ByApplication, Exchange, Source};
 use super::reply::Reply;
 use super::request_body::RequestBody;
 use crate::telemetry::watching::{Ending, Steps, Underway};
@@ -58,6 +58,19 @@ impl Handler for WatchedHandler {
     }
 }
 
+/// Has the head of the response told as it comes.
+fn tell_head(by: &mut ByApplication) {
+    let finish = by.finish.take();
+    by.finish = Some(Box::new(move |out: &mut Exchange| {
+        if let Some(finish) = finish {
+            finish(out);
+        }
+        if let Some(underway) = &mut out.record.watched {
+            underway.headed(&out.response.head, true);
+        }
+    }));
+}
+
 impl Exchange {
     /// Has it watched from now on: what answers is chosen.
     #[cold]
@@ -67,15 +80,21 @@ impl Exchange {
         } else if let Source::Application(by) = &mut self.source {
             let steps = underway.steps();
             by.streamed.wrap(|inner| Rc::new(WatchedBegin { inner, steps }));
-            let finish = by.finish.take();
-            by.finish = Some(Box::new(move |out: &mut Self| {
-                if let Some(finish) = finish {
-                    finish(out);
-                }
-                if let Some(underway) = &mut out.record.watched {
-                    underway.headed(&out.response.head, true);
-                }
-            }));
+            tell_head(by);
+        }
+        self.record.watched = Some(underway);
+    }
+
+    /// The same for one that began before its watcher came, of which only what comes is told.
+    #[cold]
+    pub(crate) fn watch_rest(&mut self, mut underway: Box<Underway>) {
+        if let (Source::Application(by), 0) = (&mut self.source, self.status) {
+            tell_head(by);
+        }
+        let head_bytes = usize::try_from(self.head_bytes).unwrap_or(usize::MAX);
+        // Where some of an application's response was sent, other bytes may stand in the place of its head.
+        if let (Some(head), true) = (self.response.head.get(..head_bytes), self.sent_bytes() == self.response.offset) {
+            underway.headed(head, false);
         }
         self.record.watched = Some(underway);
     }
@@ -90,7 +109,7 @@ impl Exchange {
             is_complete: self.is_finished(),
             body_bytes: self.body_sent_bytes(),
             sent_bytes: self.sent_bytes(),
-            is_told: self.record.arm.is_told(),
+            told_as: self.record.arm.was_told(),
         });
     }
 }

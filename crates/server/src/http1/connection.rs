@@ -468,7 +468,7 @@ impl Connection {
                     peer.leased = (!is_told).then_some(&self.leased);
                     if let Gate::Aside(aside) = gate {
                         let asked = AskedAside::alone(&request, &peer, (self.peer, persistence));
-                        respond_aside(aside, &asked, (watching, router), (clock, counts), exchange);
+                        respond_aside(aside, &asked, (watching, router, &mut *arm), (clock, counts), exchange);
                     } else {
                         if let Gate::Open(place @ Some(_)) = gate {
                             exchange.record.place = place;

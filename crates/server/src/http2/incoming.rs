@@ -12,7 +12,7 @@ use crate::http::framing::Framing;
 use crate::http::preface::{self, PREFACE};
 use crate::http::request::{AllFields, Request};
 use crate::http2::continued::Continued;
-use crate::loop_state::{LoopState, applications};
+use crate::loop_state::{LoopState, StreamOf, applications};
 use weir_wire::static_probe;
 
 impl Connection {
@@ -210,7 +210,11 @@ impl Connection {
                 self.spare.push(exchange);
                 return self.refuse(id, Code::Protocol, state);
             }
-            Err(Unfit::Status(status)) => state.answer_unfit(status, self.peer, &mut exchange),
+            Err(Unfit::Status(status)) => {
+                let (peer, socket) = (&self.client_peer(), self.peer);
+                let from = StreamOf { peer, socket, stream: u64::from(id), version: 2 };
+                state.answer_unfit(status, &from, &mut exchange);
+            }
         }
         self.streams.push(Stream {
             id,

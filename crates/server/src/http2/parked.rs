@@ -5,7 +5,7 @@ use super::message::{Unfit, request};
 use crate::exchange::life::Exchange;
 use crate::http::fields::Fields;
 use crate::http::request::{AllFields, Request};
-use crate::loop_state::LoopState;
+use crate::loop_state::{LoopState, StreamOf};
 use crate::policy::client_peer::ClientPeer;
 use crate::telemetry::arm_requests::Received;
 use std::net::SocketAddr;
@@ -58,7 +58,7 @@ impl Parked {
             Err(unfit) => {
                 state.remove_waiting(peer.connection, Some(stream));
                 let status = if let Unfit::Status(status) = unfit { status } else { 400 };
-                state.answer_unfit(status, address, exchange);
+                state.answer_unfit(status, &StreamOf { peer, socket: address, stream, version }, exchange);
                 return None;
             }
         };

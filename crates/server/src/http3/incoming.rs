@@ -13,7 +13,7 @@ use crate::http::framing::Framing;
 use crate::http::request::AllFields;
 use crate::http2::message::{self, FIELDS_MAX, Unfit};
 use crate::http2::parked::Parked;
-use crate::loop_state::{LoopState, applications};
+use crate::loop_state::{LoopState, StreamOf, applications};
 use bytes::Bytes;
 use quinn_proto::crypto::rustls::HandshakeData;
 use quinn_proto::{ConnectionError, Dir, Event, ReadError, StreamEvent, StreamId, VarInt};
@@ -236,7 +236,10 @@ impl Connection {
                 Item::Begun { kind: kind::HEADERS, len } if len > kept_bytes_max as u64 => {
                     // It is passed over, as nothing depends on it.
                     if stream.input == Input::Head {
-                        state.answer_unfit(431, self.peer, &mut stream.exchange);
+                        let (peer, socket) = (&self.client_peer(), self.peer);
+                        let from = StreamOf { peer, socket, stream: number_of(id), version: 3 };
+                        let stream = &mut self.streams[place];
+                        state.answer_unfit(431, &from, &mut stream.exchange);
                         stream.input = Input::Body;
                     } else {
                         stream.input = Input::End;
@@ -315,7 +318,9 @@ impl Connection {
             Err(Unfit::Malformed) => self.refuse(place, Code::Message, state),
             Err(Unfit::Status(status)) => {
                 stream.is_held = true;
-                state.answer_unfit(status, self.peer, &mut stream.exchange);
+                let (peer, socket) = (&peer, self.peer);
+                let from = StreamOf { peer, socket, stream: number_of(stream.id), version: 3 };
+                state.answer_unfit(status, &from, &mut stream.exchange);
                 Ok(())
             }
         }

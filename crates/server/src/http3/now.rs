@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::frame::Code;
 use super::stream::{Stream, number_of};
 use crate::counters::census::State;
-use crate::loop_state::LoopState;
+use crate::loop_state::{LoopState, StreamOf, Watching};
 use crate::telemetry::admin::connected::{ConnectionId, ConnectionNow, UnderWay};
 use crate::telemetry::recent::asked_of;
 
@@ -31,6 +31,15 @@ impl Connection {
             received_bytes: Some(stats.udp_rx.bytes),
             sent_bytes: Some(stats.udp_tx.bytes),
             under_way: self.streams.iter().map(under_way).collect(),
+        }
+    }
+
+    /// Has those under way watched that began before a watcher came.
+    pub(crate) fn watch_under_way(&mut self, watching: &mut Watching) {
+        let (peer, socket) = (self.client_peer(), self.peer);
+        for stream in self.streams.iter_mut().filter(|stream| stream.parked.is_none()) {
+            let from = StreamOf { peer: &peer, socket, stream: number_of(stream.id), version: 3 };
+            watching.adopt(from.network(), &mut stream.exchange);
         }
     }
 

@@ -6,4 +6,4 @@ mod state;
 mod watching;
 
 pub(crate) use state::{BATCH_MAX, LoopState};
-pub(crate) use watching::{AskedAside, Watching, respond_aside};
+pub(crate) use watching::{AskedAside, StreamOf, Watching, respond_aside};

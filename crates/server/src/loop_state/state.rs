@@ -12,7 +12,7 @@ use crate::http::fields::Fields as RequestFields;
 use crate::http::limits::{Limits, Timeouts};
 use crate::http::request::Request;
 use crate::io::clock::Clock;
-use crate::loop_state::watching::{AskedAside, Watching, respond_aside};
+use crate::loop_state::watching::{AskedAside, StreamOf, Watching, respond_aside};
 use crate::policy::client_peer::ClientPeer;
 use crate::policy::control::Controls;
 use crate::policy::throttle::{Asker, Gate, Throttles};
@@ -21,7 +21,6 @@ use crate::routing::Router;
 use crate::routing::fields::Fields;
 use crate::telemetry::arm_requests::{ArmRequests, Owed, Received};
 use crate::telemetry::response_log::ResponseLog;
-use crate::telemetry::watching::Network;
 use crate::transport::ring::Ring;
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -247,7 +246,7 @@ impl LoopState {
             Some(Gate::Wait) => return false,
             Some(Gate::Aside(aside)) => {
                 let asked = AskedAside { request, peer, socket, stream: Some(stream), persistence: Persistence::Stays };
-                respond_aside(aside, &asked, (watching, router), (clock, counts), exchange);
+                respond_aside(aside, &asked, (watching, router, &mut *arm), (clock, counts), exchange);
             }
             Some(Gate::Open(place)) => {
                 exchange.record.place = place;
@@ -268,14 +267,13 @@ impl LoopState {
 
     /// The same for what is no request that could be answered.
     #[cold]
-    pub(crate) fn answer_unfit(&mut self, status: u16, peer: SocketAddr, exchange: &mut Exchange) {
+    pub(crate) fn answer_unfit(&mut self, status: u16, from: &StreamOf<'_>, exchange: &mut Exchange) {
         error_page::write(exchange, status, Extra::default(), &self.clock, Persistence::Stays);
         self.counts().count(status);
         if let Some(log) = &mut self.log {
-            log.begin(&mut exchange.record.log, None, peer.ip(), status, &self.clock);
+            log.begin(&mut exchange.record.log, None, from.socket.ip(), status, &self.clock);
         }
-        let network = Network { client: peer.ip(), port: Some(peer.port()), ..Network::default() };
-        self.watching.see_unfit(&network, exchange);
+        self.watching.see_unfit(&from.network(), exchange);
     }
 
     /// Takes a response off the way: counts and logs it, and makes its place free for the next one.

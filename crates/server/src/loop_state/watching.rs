@@ -6,13 +6,17 @@ use crate::counters::LoopCounters;
 use crate::exchange::life::Exchange;
 use crate::files::head::Persistence;
 use crate::files::resource::{Content, Resource};
+use crate::files::variants::{self, FULL};
 use crate::http::request::Request;
 use crate::io::clock::Clock;
+use crate::policy::advice::DecidedBy;
 use crate::policy::client_peer::ClientPeer;
 use crate::policy::throttle::{Aside, Place};
 use crate::routing::{Router, host_name};
+use crate::telemetry::arm_requests::{self, ArmRequests};
+use crate::telemetry::recent::asked_of;
 use crate::telemetry::watching::{
-    Beginning, CacheSeen, FileSeen, Hub, Network, RulesSeen, Watch, path_shown, text_shown,
+    Beginning, BegunBefore, CacheSeen, DecidedSeen, FileSeen, Hub, Network, RulesSeen, Watch, path_shown, text_shown,
 };
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -25,6 +29,18 @@ pub(crate) struct Watching {
     hub: Option<Arc<Hub>>,
     generation: u64,
     watch: Option<Box<Watch>>,
+    /// Watchers came of whom requests under way were not told yet.
+    has_newcomers: bool,
+}
+
+/// Over which stream something came.
+#[derive(Debug)]
+pub(crate) struct StreamOf<'a> {
+    pub(crate) peer: &'a ClientPeer<'a>,
+    pub(crate) socket: SocketAddr,
+    pub(crate) stream: u64,
+    /// The version of HTTP: 2 or 3.
+    pub(crate) version: u8,
 }
 
 /// A request that is to be answered aside, and over which connection it came.
@@ -49,7 +65,27 @@ impl Watching {
     pub(super) fn take_up(&mut self, index: usize) -> Option<bool> {
         let watch = self.hub.as_ref()?.newer(&mut self.generation, index)?;
         self.watch = watch;
-        Some(self.watch.is_some())
+        self.has_newcomers = self.watch.is_some();
+        Some(self.has_newcomers)
+    }
+
+    /// Whether requests under way are to be watched from now on; asked once.
+    pub(crate) fn take_newcomers(&mut self) -> bool {
+        std::mem::take(&mut self.has_newcomers)
+    }
+
+    /// Begins to watch a request that began before.
+    #[cold]
+    pub(crate) fn adopt(&mut self, network: Network, exchange: &mut Exchange) {
+        let is_under_way = exchange.status != 0 || exchange.is_awaited();
+        let Some(watch) = self.watch.as_mut().filter(|_| is_under_way && exchange.record.watched.is_none()) else {
+            return;
+        };
+        let asked = asked_of(&exchange.record.log.noted);
+        if let Some(mut underway) = watch.adopt(BegunBefore { network, asked }) {
+            underway.sends(exchange.resource().map(file));
+            exchange.watch_rest(underway);
+        }
     }
 
     /// Begins to watch what is no request that could be read.
@@ -73,7 +109,7 @@ impl Watching {
 pub(crate) fn respond_aside(
     aside: Aside,
     asked: &AskedAside<'_, '_>,
-    (watching, router): (&mut Watching, &mut Router),
+    (watching, router, arm): (&mut Watching, &mut Router, &mut Option<ArmRequests>),
     (clock, counts): (&Clock, &LoopCounters),
     exchange: &mut Exchange,
 ) {
@@ -95,29 +131,49 @@ pub(crate) fn respond_aside(
             None => router.respond(request, peer, persistence, clock, counts, exchange),
         };
     };
-    let before = cache_of(counts);
+    let (before, decisions_before) = (cache_of(counts), router.decisions());
     match full {
         Some(seconds) => refuse_full(seconds, request, persistence, clock, exchange),
         None => router.respond(request, peer, persistence, clock, counts, exchange),
     }
     underway.answered(between(before, cache_of(counts)), exchange.resource().map(file));
-    // Behind the answer: the functions that tell the routes look files up, and would find them for it.
     let since = Instant::now();
+    // At once: a tick takes decisions away.
+    let mut rules = rules((waited_ms, decisions_before), exchange);
+    // Behind the answer: the functions that tell the routes look files up, and would find them for it.
     let names = router.watch_routes(request, (asked.socket.ip(), peer.is_secure), clock, &mut underway);
-    underway.ruled(rules(names, waited_ms, exchange));
+    rules.names.splice(0..0, names);
+    underway.ruled(rules);
+    if let Some(arm) = arm {
+        underway.transaction(arm.name_shown(request, exchange.status), arm_requests::parent_of(request));
+    }
     underway.resume_since(since);
     exchange.watch(underway);
 }
 
 /// What rules did.
-fn rules(mut names: Vec<String>, waited_ms: u64, exchange: &Exchange) -> RulesSeen {
+fn rules((waited_ms, decisions): (u64, Option<u64>), exchange: &Exchange) -> RulesSeen {
     let (advised, by_lease) = (&exchange.record.advised, exchange.record.again.is_some());
     let asked = advised.is_some() || by_lease;
-    if asked {
-        names.push("policy".to_owned());
-    }
+    let known = advised.as_ref().map_or(Some(Vec::new()), |advised| advised.decided_by(decisions));
+    let undetermined = known.is_none();
+    let decided: Vec<DecidedSeen> = known.into_iter().flatten().map(decided).collect();
+    let policy = asked.then(|| "policy".to_owned());
+    let names = policy.into_iter().chain(decided.iter().map(|decided| decided.rule.clone())).collect();
     let (chosen, stale) = (exchange.record.is_chosen(), advised.as_ref().is_some_and(|advised| advised.is_stale));
-    RulesSeen { names, asked, by_lease, chosen, stale, waited_ms }
+    let variant = exchange.resource().filter(|_| chosen).map(|resource| variant(resource));
+    RulesSeen { names, decided, undetermined, variant, asked, by_lease, chosen, stale, waited_ms }
+}
+
+fn decided(by: DecidedBy) -> DecidedSeen {
+    let text = |text: &str| text_shown(text.as_bytes());
+    DecidedSeen { rule: text(&by.rule), file: text(&by.file), line: by.line, orders: text(&by.orders) }
+}
+
+/// The name of the variant that content is of, which was chosen for a client.
+fn variant(resource: &Resource) -> String {
+    let name = variants::of_tag(resource.etag.trim_matches('"').as_bytes());
+    text_shown(name.unwrap_or(FULL).as_bytes())
 }
 
 fn between(before: CacheSeen, after: CacheSeen) -> CacheSeen {
@@ -149,6 +205,30 @@ fn file(resource: &Rc<Resource>) -> FileSeen {
     }
 }
 
+/// A version as a request has it in `minor`.
+fn protocol(minor: u8) -> &'static str {
+    match minor {
+        0 => "HTTP/1.0",
+        1 => "HTTP/1.1",
+        2 => "HTTP/2",
+        _ => "HTTP/3",
+    }
+}
+
+impl StreamOf<'_> {
+    pub(crate) fn network(&self) -> Network {
+        Network {
+            client: self.socket.ip(),
+            port: Some(self.socket.port()),
+            session: self.peer.connection,
+            stream: Some(self.stream),
+            protocol: protocol(self.version),
+            tls: self.peer.is_secure,
+            ..Network::default()
+        }
+    }
+}
+
 impl<'a, 'r> AskedAside<'a, 'r> {
     /// Over a connection that has one request at a time.
     pub(crate) fn alone(
@@ -160,12 +240,7 @@ impl<'a, 'r> AskedAside<'a, 'r> {
     }
 
     fn network(&self, loop_index: usize) -> Network {
-        let protocol = match self.request.minor {
-            0 => "HTTP/1.0",
-            1 => "HTTP/1.1",
-            2 => "HTTP/2",
-            _ => "HTTP/3",
-        };
+        let protocol = protocol(self.request.minor);
         let port = self.peer.address(self.socket).port();
         Network {
             client: self.peer.client,

@@ -31,6 +31,32 @@ pub struct Link {
     pub rtt_s: Option<f64>,
 }
 
+/// A request that was advised about, of which it is asked which rules have decided.
+#[derive(Debug, Clone, Copy)]
+pub struct DecidedQuestion {
+    /// The number that its advice gave for the report of its end.
+    pub ticket: u64,
+    /// The client's address.
+    pub client: std::net::IpAddr,
+    /// The connection.
+    pub connection: u64,
+    /// How many decisions there were before its advice; none where that is not known.
+    pub decisions_before: Option<u64>,
+}
+
+/// A rule that has decided about a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecidedBy {
+    /// Its name.
+    pub rule: String,
+    /// The file that it stands in.
+    pub file: String,
+    /// Its line there, from 1.
+    pub line: usize,
+    /// What it orders, in words.
+    pub orders: String,
+}
+
 /// What is to be done with a request or a response under way.
 #[derive(Debug, Clone, Default)]
 pub struct Advice {
@@ -131,6 +157,16 @@ pub trait Adviser: Send + Sync + std::fmt::Debug {
     fn waited(&self, _ticket: u64, _waited_ns: u64) {}
     /// A response of a governed path is under way, at most every 100 ms: another variant to go on with?
     fn during(&self, connection: u64, link: Link) -> Option<Arc<str>>;
+    /// How many decisions were made so far; none where that cannot be told without a wait. Asked for watched requests
+    /// only.
+    fn decisions(&self) -> Option<u64> {
+        Some(0)
+    }
+    /// The rules that have decided about a request; none where that cannot be told any more, or not without a wait.
+    /// Asked for watched requests only.
+    fn decided_by(&self, _question: &DecidedQuestion) -> Option<Vec<DecidedBy>> {
+        Some(Vec::new())
+    }
     /// It is over; the ticket is that of the advice.
     fn end(&self, connection: u64, ticket: u64, bytes: u64, failed: bool);
 }

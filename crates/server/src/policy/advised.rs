@@ -2,7 +2,7 @@
 
 use crate::files::resource::Resource;
 use crate::io::clock::now_ms;
-use crate::policy::advice::{Advice, Question};
+use crate::policy::advice::{Advice, DecidedBy, DecidedQuestion, Question};
 use crate::policy::client_peer::ClientPeer;
 use crate::policy::codec_swap::{Stream, StreamPlace};
 use crate::policy::leased::Again;
@@ -111,6 +111,18 @@ impl Advised {
     /// Where its stream is, if it is made piece by piece.
     pub(crate) fn stream_place(&self) -> Option<StreamPlace> {
         self.stream.as_ref().map(|stream| stream.place(self.released_bytes))
+    }
+
+    /// The rules that have decided about it; none where that cannot be told.
+    #[cold]
+    pub(crate) fn decided_by(&self, decisions_before: Option<u64>) -> Option<Vec<DecidedBy>> {
+        if self.again.is_some() {
+            // A lease is given only where nothing was decided.
+            return Some(Vec::new());
+        }
+        let (client, connection) = (self.peer.client, self.peer.connection);
+        let question = DecidedQuestion { ticket: self.ticket, client, connection, decisions_before };
+        self.policy_client.adviser.decided_by(&question)
     }
 
     /// Tells how long the request had to wait, in nanoseconds.

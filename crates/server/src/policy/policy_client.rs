@@ -58,6 +58,11 @@ impl PolicyClient {
         self.adviser.edition()
     }
 
+    /// How many decisions the rules have made; none where that cannot be told without a wait.
+    pub(crate) fn decisions(&self) -> Option<u64> {
+        self.adviser.decisions()
+    }
+
     pub(crate) fn counts(&self) -> &LoopCounters {
         &self.counters.0[self.index]
     }

@@ -8,7 +8,7 @@ use crate::counters::census::Census;
 use crate::http3;
 use crate::io::epoll::Interest;
 use crate::io::open::{Entry, Open};
-use crate::loop_state::LoopState;
+use crate::loop_state::{LoopState, Watching};
 use crate::telemetry::admin::connected::{ConnectionNow, Ended, Stop};
 use bytes::BytesMut;
 use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig, Transmit};
@@ -489,6 +489,12 @@ impl Endpoint {
     /// The connections, as they are told.
     pub(crate) fn connected(&self, now_ms: u64) -> impl Iterator<Item = ConnectionNow> {
         self.connections.iter().flatten().map(move |slot| slot.connection.now(now_ms))
+    }
+
+    /// Has requests under way watched that began before a watcher came.
+    #[cold]
+    pub(crate) fn watch_under_way(&mut self, watching: &mut Watching) {
+        self.connections.iter_mut().flatten().for_each(|slot| slot.connection.watch_under_way(watching));
     }
 
     /// Ends what is meant by order.

@@ -12,6 +12,16 @@ use std::net::IpAddr;
 const TOLD: [&str; 5] = ["method ", "scheme ", "host ", "address ", "time "];
 
 impl Router {
+    /// How many decisions the rules of the policy have made; none where that cannot be told without a wait.
+    #[cold]
+    pub(crate) fn decisions(&self) -> Option<u64> {
+        let policy_client = match self {
+            Self::Plain(site) => site.policy_client(),
+            Self::Hosts(hosts) => hosts.share.policy_client.as_ref(),
+        };
+        policy_client.map_or(Some(0), |policy_client| policy_client.decisions())
+    }
+
     /// Tells how a request is routed; the names of routes and tables by which filters choose.
     #[cold]
     pub(crate) fn watch_routes(

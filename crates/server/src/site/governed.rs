@@ -15,6 +15,7 @@ use crate::policy::advice::{Advice, Names};
 use crate::policy::advised::MayBeStale;
 use crate::policy::client_peer::Leased;
 use crate::policy::codec_swap::{Family, Stream, keep_unsent_low};
+use crate::policy::policy_client::PolicyClient;
 use crate::site::asked::Asked;
 use crate::site::destination::Destination;
 use crate::site::state::Site;
@@ -166,6 +167,11 @@ impl Site {
             advised.is_stale = age_s.is_some();
         }
         variant
+    }
+
+    /// What asks the adviser, where there is one.
+    pub(crate) fn policy_client(&self) -> Option<&Rc<PolicyClient>> {
+        self.policy_client.as_ref()
     }
 
     /// Has what the cache keeps loaded anew where other rules than before are, or none, for it.

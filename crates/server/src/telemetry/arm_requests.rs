@@ -30,6 +30,9 @@ const GOOD: u32 = 0;
 const ABORTED: u32 = 1;
 const FAILED: u32 = 2;
 
+/// In the place of the time of the first bytes: the end is told, and in the place of the begin the handle stands.
+const ENDED: u64 = u64::MAX;
+
 /// Slots of the metrics, and the place of the method in the context.
 const STATUS: usize = 0;
 const BYTES: usize = 1;
@@ -82,6 +85,15 @@ impl Default for Told {
 impl Told {
     pub(crate) fn is_told(&self) -> bool {
         self.handle.0 != 0
+    }
+
+    /// The handle of the transaction that it is, or was before its end was told or taken off it.
+    pub(crate) fn was_told(&self) -> Option<Handle> {
+        if self.first_sent_ns == ENDED {
+            Some(Handle(self.began_ns))
+        } else {
+            Some(self.handle).filter(|_| self.is_told())
+        }
     }
 
     /// What those get to know of the transaction that answer its request elsewhere: theirs are its children.
@@ -255,6 +267,18 @@ impl ArmRequests {
         Told { handle, began_ns: received_ns, first_sent_ns: 0 }
     }
 
+    /// The name that a request's transaction has, for those who watch the request; nothing is defined by it.
+    #[cold]
+    pub(crate) fn name_shown(&mut self, request: &Request<'_>, status: u16) -> String {
+        let found = target::resolve(request.target, true, &mut self.decoded);
+        let (path, query) = found.map_or((&b""[..], &b""[..]), |found| (found.path, found.query));
+        let number = self.rules.place_of(path);
+        let name = name_of(&self.rules.places[number], path, query, status < 400);
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = names.len() < NAMES_MOST || names.contains_key(&(number, name.clone()));
+        if is_known { name } else { OTHER.to_owned() }
+    }
+
     /// The place that a path belongs to, and the number of its transaction.
     fn named(&mut self, path: &[u8], query: &[u8], status: u16) -> (usize, u16) {
         if let Some(known) = self.known.get(path) {
@@ -358,7 +382,9 @@ pub(crate) fn end(told: &mut Told, outcome: Outcome) {
 /// What there is to be told of the end of a response, which tells nothing more itself.
 #[inline(always)]
 fn ending_of(told: &mut Told, outcome: Outcome) -> (Handle, u32, Ending) {
-    let Told { handle, began_ns, first_sent_ns } = std::mem::take(told);
+    let Told { handle, began_ns, first_sent_ns } = *told;
+    // Those who watch the request are still to be told of it.
+    *told = Told { handle: Handle(0), began_ns: handle.0, first_sent_ns: ENDED };
     let status = match outcome.status {
         _ if !outcome.is_finished => ABORTED,
         500.. => FAILED,
@@ -490,7 +516,7 @@ fn name_of(place: &Place, path: &[u8], query: &[u8], is_there: bool) -> String {
 }
 
 /// Whose child a request is, by its header `ARM-Correlator` or else `traceparent`.
-fn parent_of(request: &Request<'_>) -> Option<Identity> {
+pub(crate) fn parent_of(request: &Request<'_>) -> Option<Identity> {
     let of_correlator = request.arm_correlator.and_then(|digits| {
         let mut bytes = [0; 512];
         let bytes = bytes.get_mut(..digits.len() / 2).filter(|_| digits.len().is_multiple_of(2))?;

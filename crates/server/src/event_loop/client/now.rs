@@ -3,7 +3,7 @@
 use super::{Client, Protocol};
 use crate::counters::census::State;
 use crate::io::connection_facts::moved_bytes;
-use crate::loop_state::LoopState;
+use crate::loop_state::{LoopState, Watching};
 use crate::telemetry::admin::connected::{ConnectionId, ConnectionNow};
 
 impl Client {
@@ -33,6 +33,15 @@ impl Client {
             sent_bytes: None,
             under_way,
         })
+    }
+
+    /// Has its requests under way watched that began before a watcher came.
+    pub(crate) fn watch_under_way(&mut self, watching: &mut Watching) {
+        match &mut self.protocol {
+            Protocol::Http1(connection) => connection.watch_under_way(watching),
+            Protocol::Http2(connection) => connection.watch_under_way(watching),
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => {}
+        }
     }
 
     /// Adds what the kernel knows of it.

@@ -3,7 +3,7 @@
 use super::Connection;
 use crate::http::frames::frame::{self, Code, kind};
 use crate::http2::stream::Stream;
-use crate::loop_state::LoopState;
+use crate::loop_state::{LoopState, StreamOf, Watching};
 use crate::telemetry::admin::connected::UnderWay;
 use crate::telemetry::recent::asked_of;
 
@@ -11,6 +11,15 @@ impl Connection {
     /// Requests so far: streams of clients have odd numbers (RFC 9113 section 5.1.1).
     pub(crate) fn requests(&self) -> u64 {
         u64::from(self.last).div_ceil(2)
+    }
+
+    /// Has those under way watched that began before a watcher came.
+    pub(crate) fn watch_under_way(&mut self, watching: &mut Watching) {
+        let (peer, socket) = (self.client_peer(), self.peer);
+        for stream in self.streams.iter_mut().filter(|stream| stream.parked.is_none()) {
+            let from = StreamOf { peer: &peer, socket, stream: stream.id.into(), version: 2 };
+            watching.adopt(from.network(), &mut stream.exchange);
+        }
     }
 
     /// Those under way.

@@ -33,6 +33,17 @@ pub(super) fn of_request(request: &Request<'_>, name: &[u8], path: Option<&[u8]>
     }
 }
 
+/// What is still known of the head of a request that began before.
+pub(super) fn of_noted(method: &str, target: &str) -> HeadSeen {
+    let path = target.split('?').next().unwrap_or_default().as_bytes();
+    HeadSeen {
+        method: text_shown(method.as_bytes()),
+        target: address_shown(target.as_bytes()),
+        path: path[..path.len().min(PATH_BYTES_MAX)].to_vec(),
+        ..HeadSeen::default()
+    }
+}
+
 /// The fields of a response's head in the form of HTTP/1, and how many are not told.
 pub(super) fn of_response(head: &[u8]) -> (Vec<(String, String)>, usize) {
     let mut fields = Vec::new();

@@ -1,5 +1,6 @@
 //! What loops and the admin thread share: the filters that are in use, and the queues.
 
+use super::seen::Network;
 use super::sink::Sink;
 use super::underway::{Beginning, Underway};
 use crate::http::request::Request;
@@ -67,6 +68,14 @@ pub(crate) struct Watch {
     decoded: Vec<u8>,
 }
 
+/// A request that began before a watcher came, with what is known of it still.
+#[derive(Debug)]
+pub(crate) struct BegunBefore {
+    pub(crate) network: Network,
+    /// Method and path, where a history or a log has noted them.
+    pub(crate) asked: Option<String>,
+}
+
 impl Watch {
     /// Begins to take down what becomes of a request; none if no watcher can want it, or if there is no allowance left.
     pub(crate) fn begin(
@@ -75,9 +84,7 @@ impl Watch {
         (name, client, session): (&[u8], IpAddr, u64),
         beginning: impl FnOnce(usize) -> Beginning,
     ) -> Option<Box<Underway>> {
-        let looks = u32::try_from(self.filters.len()).unwrap_or(u32::MAX);
-        if !self.sink.allowance.take_looks(looks) {
-            self.sink.drop_one();
+        if !may_look(&self.filters, &self.sink) {
             return None;
         }
         let (text, method) = request.map_or(("", ""), |request| (request.target, request.method_text));
@@ -95,13 +102,46 @@ impl Watch {
             session: Some(session),
             ..RequestFacts::default()
         };
-        if !self.filters.iter().any(|filter| filter.may_be_for(&known)) {
-            return None;
-        }
-        if !self.sink.allowance.take_request() {
-            self.sink.drop_one();
+        if !may_take(&self.filters, &self.sink, &known) {
             return None;
         }
         Some(Underway::begin(beginning(self.index), (request, name, path), Arc::clone(&self.sink)))
     }
+
+    /// The same for one that began before a watcher came.
+    pub(crate) fn adopt(&mut self, mut before: BegunBefore) -> Option<Box<Underway>> {
+        before.network.loop_index = self.index;
+        let (method, target) = before.asked.as_deref().and_then(|asked| asked.split_once(' ')).unzip();
+        let known = RequestFacts {
+            client: Some(before.network.client),
+            path: target.and_then(|target| target.split('?').next()).map(str::as_bytes),
+            method,
+            protocol: Some(before.network.protocol),
+            session: Some(before.network.session),
+            ..RequestFacts::default()
+        };
+        let is_taken = may_look(&self.filters, &self.sink) && may_take(&self.filters, &self.sink, &known);
+        is_taken.then(|| Underway::adopt(before.network, (method, target), Arc::clone(&self.sink)))
+    }
+}
+
+/// Whether there is allowance to compare a request with all filters.
+fn may_look(filters: &[RequestFilter], sink: &Sink) -> bool {
+    let may = sink.allowance.take_looks(u32::try_from(filters.len()).unwrap_or(u32::MAX));
+    if !may {
+        sink.drop_one();
+    }
+    may
+}
+
+/// Whether a watcher may want a request by what is known of it so far, and there is allowance to take it down.
+fn may_take(filters: &[RequestFilter], sink: &Sink, known: &RequestFacts<'_>) -> bool {
+    if !filters.iter().any(|filter| filter.may_be_for(known)) {
+        return false;
+    }
+    let may = sink.allowance.take_request();
+    if !may {
+        sink.drop_one();
+    }
+    may
 }

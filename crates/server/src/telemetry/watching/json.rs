@@ -4,7 +4,7 @@ use super::category::WatchCategory;
 use super::question::Subscription;
 use super::seen::{
     ArmSeen, CacheSeen, FileSeen, HeadSeen, Network, ResponseSeen, RoutesSeen, RulesSeen, ScriptSeen, Seen, StepSeen,
-    Timing,
+    Timing, is_false,
 };
 use serde::Serialize;
 
@@ -36,6 +36,8 @@ struct RequestLine<'s> {
     number: u64,
     at_unix_us: u64,
     session: u64,
+    #[serde(skip_serializing_if = "is_false")]
+    begun_before: bool,
     method: &'s str,
     target: &'s str,
     status: u16,
@@ -103,6 +105,7 @@ pub(super) fn request(number: u64, seen: &Seen, asked: &Subscription) -> Vec<u8>
         number,
         at_unix_us: seen.at_unix_ns / 1000,
         session: seen.network.session,
+        begun_before: seen.begun_before,
         method: &seen.head.method,
         target: &seen.head.target,
         status: seen.response.status,

@@ -20,10 +20,10 @@ mod watcher;
 mod watchers;
 
 pub use category::{WatchCategories, WatchCategory};
-pub(crate) use hub::{Hub, Watch};
+pub(crate) use hub::{BegunBefore, Hub, Watch};
 pub(crate) use question::Subscription;
 pub(crate) use redaction::{address_shown, path_shown, text_shown};
-pub(crate) use seen::{CacheSeen, FileSeen, Network, RoutesSeen, RulesSeen, ScriptSeen};
+pub(crate) use seen::{CacheSeen, DecidedSeen, FileSeen, Network, RoutesSeen, RulesSeen, ScriptSeen};
 pub(crate) use steps::{Steps, output, step};
 pub(crate) use underway::{Beginning, Ending, Underway};
 pub(crate) use watchers::Watchers;

@@ -9,6 +9,8 @@ use std::net::{IpAddr, Ipv4Addr};
 pub(crate) struct Seen {
     /// When it began, in nanoseconds since 1970.
     pub(super) at_unix_ns: u64,
+    /// It began before a watcher came: times are from then on, and little is known of its head.
+    pub(super) begun_before: bool,
     pub(super) network: Network,
     pub(super) head: HeadSeen,
     pub(super) routes: Option<RoutesSeen>,
@@ -134,11 +136,30 @@ pub(crate) struct StepSeen {
     pub(crate) what: String,
 }
 
+/// A rule of the policy that has decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct DecidedSeen {
+    pub(crate) rule: String,
+    pub(crate) file: String,
+    pub(crate) line: usize,
+    /// What it orders.
+    pub(crate) orders: String,
+}
+
 /// What rules did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct RulesSeen {
-    /// Routes (`route:3`), tables (`/api/`) and `policy`, by which filters choose.
+    /// Routes (`route:3`), tables (`/api/`), `policy` and the names of its rules, by which filters choose.
     pub(crate) names: Vec<String>,
+    /// The rules of the policy that have decided.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) decided: Vec<DecidedSeen>,
+    /// Whether rules may have decided that are not known, as others kept them busy at that moment.
+    #[serde(skip_serializing_if = "is_false")]
+    pub(crate) undetermined: bool,
+    /// The variant that answers where one was chosen; `full` is the file itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) variant: Option<String>,
     /// Whether the policy was asked.
     pub(crate) asked: bool,
     /// Whether a lease answered in place of the policy.
@@ -152,9 +173,15 @@ pub(crate) struct RulesSeen {
 }
 
 /// The business transaction that the request is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(super) struct ArmSeen {
     pub(super) told: bool,
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) transaction: Option<String>,
+    /// In hexadecimal digits, as those have it that answer the request elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) correlator: Option<String>,
 }
 
 /// The response.
@@ -183,6 +210,10 @@ pub(super) struct Timing {
     pub(super) whole_us: u64,
 }
 
+pub(super) fn is_false(is: &bool) -> bool {
+    !*is
+}
+
 fn is_zero(number: &usize) -> bool {
     *number == 0
 }
@@ -191,18 +222,20 @@ impl Seen {
     /// What filters know of it.
     pub(super) fn facts(&self) -> RequestFacts<'_> {
         let agent = self.head.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("user-agent"));
+        let is_known = |text: &[u8]| !(self.begun_before && text.is_empty());
+        let agent = agent.map_or(&b""[..], |(_, value)| value.as_bytes());
         RequestFacts {
             client: Some(self.network.client),
-            host: Some(&self.head.name),
-            path: Some(&self.head.path),
-            method: Some(&self.head.method),
+            host: Some(self.head.name.as_slice()).filter(|host| is_known(host)),
+            path: Some(self.head.path.as_slice()).filter(|path| is_known(path)),
+            method: Some(self.head.method.as_str()).filter(|method| is_known(method.as_bytes())),
             protocol: Some(self.network.protocol),
-            agent: Some(agent.map_or(&b""[..], |(_, value)| value.as_bytes())),
+            agent: Some(agent).filter(|agent| is_known(agent)),
             status: Some(self.response.status),
             sent_bytes: Some(self.response.sent_bytes),
             whole_us: Some(self.timing.whole_us),
-            upstream: Some(self.upstream.as_deref()),
-            rules: Some(&self.rules.names),
+            upstream: Some(self.upstream.as_deref()).filter(|_| !self.begun_before),
+            rules: Some(self.rules.names.as_slice()).filter(|_| !self.begun_before),
             session: Some(self.network.session),
         }
     }

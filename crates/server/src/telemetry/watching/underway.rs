@@ -1,12 +1,15 @@
 //! A watched request from its beginning to its end.
 
 use super::head;
-use super::seen::{CacheSeen, FileSeen, HeadSeen, Network, RoutesSeen, RulesSeen, ScriptSeen, Seen, Timing};
+use super::redaction::text_shown;
+use super::seen::{ArmSeen, CacheSeen, FileSeen, HeadSeen, Network, RoutesSeen, RulesSeen, ScriptSeen, Seen, Timing};
 use super::sink::Sink;
 use super::steps::Steps;
 use crate::http::request::Request;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use weir_arm::{Handle, Identity};
 
 /// When a request begins, and over which connection.
 #[derive(Debug)]
@@ -24,8 +27,8 @@ pub(crate) struct Ending {
     pub(crate) body_bytes: u64,
     /// The same with the head.
     pub(crate) sent_bytes: u64,
-    /// Whether it is told as a business transaction.
-    pub(crate) is_told: bool,
+    /// The business transaction that it is told as.
+    pub(crate) told_as: Option<Handle>,
 }
 
 /// A request under way. It is told when this is dropped, as cut off where nothing said before how it ended.
@@ -35,6 +38,8 @@ pub(crate) struct Underway {
     began: Instant,
     answered_us: Option<u64>,
     head_us: Option<u64>,
+    /// The name that it has as a business transaction, and whose child it is then.
+    transaction: Option<(String, Option<Identity>)>,
     steps: Steps,
     sink: Arc<Sink>,
 }
@@ -46,11 +51,33 @@ impl Underway {
         sink: Arc<Sink>,
     ) -> Box<Self> {
         let head = request.map_or_else(HeadSeen::default, |request| head::of_request(request, name, path));
+        Self::of(Seen { network, head, ..Seen::default() }, at, sink)
+    }
+
+    /// One that began before a watcher came; its method and target where they are known.
+    pub(super) fn adopt(
+        network: Network,
+        (method, target): (Option<&str>, Option<&str>),
+        sink: Arc<Sink>,
+    ) -> Box<Self> {
+        let head = head::of_noted(method.unwrap_or_default(), target.unwrap_or_default());
+        let mut underway =
+            Self::of(Seen { network, head, begun_before: true, ..Seen::default() }, Instant::now(), sink);
+        // What answers was known before.
+        underway.answered_us = Some(0);
+        underway
+    }
+
+    fn of(seen: Seen, began: Instant, sink: Arc<Sink>) -> Box<Self> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at_unix_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-        let seen = Seen { at_unix_ns, network, head, ..Seen::default() };
-        let steps = Steps::since(at);
-        Box::new(Self { seen, began: at, answered_us: None, head_us: None, steps, sink })
+        let (seen, steps) = (Seen { at_unix_ns, ..seen }, Steps::since(began));
+        Box::new(Self { seen, began, answered_us: None, head_us: None, transaction: None, steps, sink })
+    }
+
+    /// The file that answers one that began before.
+    pub(crate) fn sends(&mut self, file: Option<FileSeen>) {
+        self.seen.file = file;
     }
 
     /// How it is routed, the script that runs, and the upstream that is asked.
@@ -61,6 +88,11 @@ impl Underway {
     /// Names of routes and tables, by which filters choose.
     pub(crate) fn ruled(&mut self, rules: RulesSeen) {
         self.seen.rules = rules;
+    }
+
+    /// The name that it has if it is told as a business transaction, and whose child it is then.
+    pub(crate) fn transaction(&mut self, name: String, parent: Option<Identity>) {
+        self.transaction = Some((name, parent));
     }
 
     /// Something was done since then that is of no request, and takes no time of this one. No step was told before.
@@ -94,7 +126,15 @@ impl Underway {
         response.status = ending.status;
         response.is_complete = ending.is_complete;
         (response.body_bytes, response.sent_bytes) = (ending.body_bytes, ending.sent_bytes);
-        self.seen.arm.told = ending.is_told;
+        if let Some(handle) = ending.told_as {
+            // Without the request, whose child it is cannot be known.
+            let known = self.transaction.take().map(|(name, parent)| {
+                let correlator = weir_arm::identity(handle, parent, false).correlator();
+                (text_shown(name.as_bytes()), digits(&correlator))
+            });
+            let (transaction, correlator) = known.unzip();
+            self.seen.arm = ArmSeen { told: true, transaction, correlator };
+        }
     }
 }
 
@@ -113,6 +153,15 @@ impl Drop for Underway {
         }
         self.sink.give(seen);
     }
+}
+
+/// Two hexadecimal digits for each byte.
+fn digits(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
+        // Writing to memory does not fail.
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
 }
 
 fn micros(since: Instant) -> u64 {
