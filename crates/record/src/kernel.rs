@@ -11,10 +11,13 @@ pub const DISK_MIB: u64 = 4096;
 /// The highest rung that works and has probes; an error with the reasons why none above it does, where nothing can be done
 /// without probes.
 pub(crate) fn with_probes(ladder: &Ladder) -> anyhow::Result<Footing> {
-    let mut footing = ladder.climb()?;
+    let footing = ladder.climb()?;
     if footing.probes.is_none() {
-        footing.notes.push(format!("the rung {:?} follows no request", footing.source.name()));
-        bail!("{}", footing.notes.join("\n  "));
+        bail!(
+            "the rung {:?} follows no request; weir doctor says what is missing\n  {}",
+            footing.source.name(),
+            footing.notes.join("\n  ")
+        );
     }
     Ok(footing)
 }
