@@ -49,8 +49,8 @@ by its name) and session (a connection). Words with = and the same key are
 alternatives, all others have to hold; a word alone is looked for in host, path
 and user agent.
 A request is shown when it is over, also one that was under way before, of which
-only what comes is told; weir connections lists those under way. Credentials, cookies,
-queries, values of unknown fields and bodies are never shown.
+only what comes is told; weir connections lists those under way. Credentials,
+cookies, queries, values of unknown fields and bodies are never shown.
 
 Exit status: 0 if it was ended by Ctrl-C or after -n requests, 1 if there is no
 server or it went away, 2 if the filter or an option cannot be used.";

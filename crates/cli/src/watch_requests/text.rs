@@ -291,7 +291,7 @@ mod tests {
         let shown = request(&serde_json::from_str(line).expect("JSON"), false);
         assert_eq!(
             shown,
-            "10:53:20.123  session 7  a request that began before  200  10 us\n  \
+            "10:53:20.123  session 7  a request that began before  200  10.0 us\n  \
              begun     before it was watched; what is told is from then on\n  \
              rules     policy: it was asked, and it chose the variant small\n            \
              rule fit (a.policy:3): use small\n            policy fit\n  \
