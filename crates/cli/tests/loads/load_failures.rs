@@ -114,9 +114,18 @@ fn a_server_that_is_gone_refuses() {
 fn a_server_that_accepts_no_more_is_a_connect_timeout() {
     let _turn = alone();
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
-    let (address, server) = serving(answer, move |listener| {
-        // SAFETY: the call takes numbers only; a listener may be told anew how many connections it keeps.
-        assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("its address");
+    let server = std::thread::spawn(move || {
+        for number in 1..=GOOD {
+            let (stream, _) = listener.accept().expect("a connection");
+            if number == GOOD {
+                // Before the client has its answer, and asks for the next connection.
+                // SAFETY: the call takes numbers only; a listener may be told anew how many connections it keeps.
+                assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+            }
+            answer(stream);
+        }
         let _either = stopped.recv_timeout(Duration::from_secs(30));
     });
     let value =
