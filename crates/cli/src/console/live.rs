@@ -29,7 +29,7 @@ impl Server {
     }
 
     fn answered(&self, method: &str, target: &str) -> Result<Value, LiveError> {
-        match self.admin.ask(method, target).map_err(silent)? {
+        match self.admin.ask(method, target).map_err(|error| silent(&error))? {
             (200, body) => serde_json::from_str(&body)
                 .map_err(|_| LiveError::Silent(format!("{}: its answer is no JSON", self.admin.text()))),
             (status, words) => Err(LiveError::Refused { status, words: clean(words.trim()) }),
@@ -54,7 +54,7 @@ impl LiveServer for Server {
         match *question {
             Question::Activity { hours, steps } => {
                 let told = self.answered("GET", &format!("/activity.json?hours={hours}&steps={steps}"))?;
-                activity::of_page(told).map_err(silent)
+                activity::of_page(told).map_err(|error| silent(&error))
             }
             Question::Requests { filter, limit } => {
                 self.answered("GET", &format!("/requests.json?limit={limit}&filter={}", encoded(filter)))
@@ -86,11 +86,11 @@ impl LiveServer for Server {
     fn watch(&self, filter: &str, show: &str) -> Result<Box<dyn Read + Send>, LiveError> {
         let filter: RequestFilter = filter.parse().map_err(refused)?;
         let show: WatchCategories = show.parse().map_err(refused)?;
-        watch_requests::of_page(&self.admin, &filter, show).map_err(silent)
+        watch_requests::of_page(&self.admin, &filter, show).map_err(|error| silent(&error))
     }
 }
 
-fn silent(error: anyhow::Error) -> LiveError {
+fn silent(error: &anyhow::Error) -> LiveError {
     LiveError::Silent(format!("{error:#}"))
 }
 
