@@ -9,9 +9,10 @@ use weir_testkit::counts::{settled, total, within};
 use weir_testkit::{free_port, require};
 
 /// Instructions of a request that is told beyond one without directives, and of one with them where no agent listens: 641
-/// and 67 measured with Rust 1.95, of 2,532 that a request takes; less than a tenth of room.
+/// and 67 measured with Rust 1.95, of 2,532 that a request takes; on 2026-11-30 657 and 74 of 2,560, and up to five more
+/// from run to run.
 const MOST_TOLD: f64 = 700.0;
-const MOST_UNHEARD: f64 = 72.0;
+const MOST_UNHEARD: f64 = 80.0;
 /// Requests of the shorter run, and how many more the longer one has.
 const FEW: u64 = 200;
 const MORE: u64 = 2_000;
