@@ -259,7 +259,7 @@ impl Condition {
     }
 }
 
-/// Whether a text has these words in it, in lower case, in whatever case it has them.
+/// Whether a text, in any case, contains words that are given in lower case.
 fn has(text: &[u8], words: &str) -> bool {
     memchr::memmem::find(&text.to_ascii_lowercase(), words.as_bytes()).is_some()
 }
