@@ -594,7 +594,16 @@ pub(super) const COMMANDS: &[Usage] = &[
             },
         ],
     },
-    Usage { path: &["console"], options: &[&["directories", "port", "admin", "token"]], modes: &[] },
+    Usage {
+        path: &["console"],
+        options: &[&["directories", "port", "admin", "token"]],
+        modes: &[Mode {
+            example: "console --admin unix:s",
+            is_on: is_admin_socket,
+            idle: &[&["token"]],
+            words: "only a server that is asked over TCP wants a token; leave it out",
+        }],
+    },
     Usage {
         path: &["top"],
         options: &[&["interval", "count", "once", "json", "sort", "tls_port", "rung", "without_rung"]],
@@ -723,11 +732,7 @@ pub(super) const COMMANDS: &[Usage] = &[
             },
             Mode {
                 example: "watch --admin unix:s",
-                is_on: |matches| {
-                    matches
-                        .get_one::<String>("admin")
-                        .is_some_and(|admin| admin.parse::<std::net::SocketAddr>().is_err())
-                },
+                is_on: is_admin_socket,
                 idle: &[&["token"]],
                 words: "only a server that is asked over TCP wants a token; leave it out",
             },
@@ -1037,6 +1042,11 @@ fn serves_without_rules(matches: &ArgMatches) -> bool {
 
 fn is_address(matches: &ArgMatches) -> bool {
     matches.get_one::<String>("source").is_some_and(|source| source.parse::<std::net::SocketAddr>().is_ok())
+}
+
+/// Whether `--admin` names no address of TCP.
+fn is_admin_socket(matches: &ArgMatches) -> bool {
+    matches.get_one::<String>("admin").is_some_and(|admin| admin.parse::<std::net::SocketAddr>().is_err())
 }
 
 fn is_socket(matches: &ArgMatches) -> bool {
