@@ -181,8 +181,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", requires = "admin")]
     admin_token: Option<PathBuf>,
 
-    /// What may be changed at the admin address: stop (end connections and requests), mark (mark deployments); a list
-    /// such as stop,mark [default: nothing]
+    /// What is allowed at the admin address: stop (end connections and requests), mark (mark deployments), bodies (watch
+    /// what requests and responses carry); a list such as stop,mark [default: nothing]
     #[arg(long, value_name = "RIGHTS", requires = "admin")]
     admin_may: Option<AdminRights>,
 

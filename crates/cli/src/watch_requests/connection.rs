@@ -88,7 +88,7 @@ impl Lines {
         match status {
             "401" => bail!("{WRONG_TOKEN}"),
             "404" => bail!("the server there cannot be watched: it is of a version before `weir watch`"),
-            "400" | "503" => bail!("{}", weir_report::clean(&said)),
+            "400" | "403" | "421" | "503" => bail!("{}", weir_report::clean(&said)),
             "200" => bail!("this is no admin address of weir serve"),
             _ => bail!("it answered with status {}", weir_report::clean(status)),
         }

@@ -34,6 +34,9 @@ Examples:
       over TCP, of the clients of a network
   weir watch --show all -n 1 host=example.org
       one request with all that is known of it
+  weir watch --show head,bodies method=POST path=/login
+      with what clients send and get, if the server was started with
+      --admin-may bodies: passwords, too
   weir watch --json upstream=app | jq .upstream.steps
       for a program
   weir watch --show rules rule=flash
@@ -50,7 +53,8 @@ alternatives, all others have to hold; a word alone is looked for in host, path
 and user agent.
 A request is shown when it is over, also one that was under way before, of which
 only what comes is told; weir connections lists those under way. Credentials,
-cookies, queries, values of unknown fields and bodies are never shown.
+cookies, queries and values of unknown fields are never shown; bodies, as they
+are, only by --show bodies of a server that was started with --admin-may bodies.
 
 Exit status: 0 if it was ended by Ctrl-C or after -n requests, 1 if there is no
 server or it went away, 2 if the filter or an option cannot be used.";
@@ -71,7 +75,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", requires = "admin")]
     token: Option<PathBuf>,
 
-    /// What is shown, a list: network, head, routes, cache, file, script, upstream, rules, arm, response, timing, or all
+    /// What is shown, a list: network, head, routes, cache, file, script, upstream, rules, arm, response, timing, or all;
+    /// bodies only by name, and by a right of the server
     #[arg(long, value_name = "LIST", default_value = USUAL_CATEGORIES)]
     show: WatchCategories,
 

@@ -7,6 +7,8 @@ use weir_report::{clean, nanoseconds};
 
 /// Columns of the names of categories.
 const NAME_COLUMNS: usize = 9;
+/// Bytes that are shown in hexadecimal digits on a line.
+const HEX_BYTES_OF_LINE: usize = 16;
 
 fn paint(has_colours: bool, code: &str, text: &str) -> String {
     if has_colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
@@ -66,7 +68,7 @@ pub(super) fn left(left_out: u64, dropped: u64, has_colours: bool) -> String {
 /// The names of categories, and the lines of each.
 pub(super) fn categories(line: &Value) -> Vec<(&'static str, Vec<String>)> {
     type Teller = fn(&Value) -> Vec<String>;
-    let tellers: [(&'static str, Teller); 12] = [
+    let tellers: [(&'static str, Teller); 13] = [
         ("network", network),
         ("head", head),
         ("routes", routes),
@@ -78,6 +80,7 @@ pub(super) fn categories(line: &Value) -> Vec<(&'static str, Vec<String>)> {
         ("arm", arm),
         ("response", response),
         ("timing", timing),
+        ("bodies", bodies),
         ("parts", parts),
     ];
     let told = tellers.into_iter().filter_map(|(name, tell)| Some((name, tell(line.get(name)?))));
@@ -221,6 +224,28 @@ fn parts(of: &Value) -> Vec<String> {
         format!("{:>10}  {}{names}", nanoseconds(count(part, "/ns").unwrap_or(0) as f64), string(part, "/words"))
     };
     of.as_array().into_iter().flatten().map(part).collect()
+}
+
+/// The beginnings of both bodies, a line of them a line.
+fn bodies(of: &Value) -> Vec<String> {
+    ["request", "response"].into_iter().filter_map(|whose| Some(body(whose, of.get(whose)?))).flatten().collect()
+}
+
+fn body(whose: &str, of: &Value) -> Vec<String> {
+    let (bytes, kept) = (count(of, "/bytes").unwrap_or(0), count(of, "/kept_bytes").unwrap_or(0));
+    let cut = if kept < bytes { format!(", of which the first {kept} are kept") } else { String::new() };
+    let text = of.get("text").and_then(Value::as_str);
+    let kind = if bytes > 0 && text.is_none() { ", no text" } else { "" };
+    let mut lines = vec![format!("of the {whose}: {bytes} bytes{kind}{cut}")];
+    lines.extend(text.into_iter().flat_map(str::lines).map(|line| format!("| {line}")));
+    let digits = optional(of, "/hex").unwrap_or_default();
+    lines.extend(digits.as_bytes().chunks(2 * HEX_BYTES_OF_LINE).map(|line| format!("| {}", pairs(line))));
+    lines
+}
+
+/// Pairs of digits with spaces between them.
+fn pairs(digits: &[u8]) -> String {
+    digits.chunks(2).map(String::from_utf8_lossy).collect::<Vec<_>>().join(" ")
 }
 
 fn timing(of: &Value) -> Vec<String> {

@@ -36,6 +36,7 @@ mod top;
 mod trace_files;
 mod view;
 mod watch;
+mod watch_bodies;
 mod watch_protocols;
 mod watch_rules;
 mod watch_sockets;

@@ -132,7 +132,7 @@ fn the_server_of_this_host_is_found_or_those_that_there_are_are_named() {
 fn what_cannot_be_watched_is_refused_in_words() {
     for (args, code, words) in [
         (&["watch", "stats=5xx"][..], 2, "`stats` is no key of a filter"),
-        (&["watch", "--show", "bodies"][..], 2, "bodies are not shown"),
+        (&["watch", "--show", "body"][..], 2, "`body` is no category"),
         (&["watch", "--budget", "9"][..], 2, "1024"),
         (&["watch", "--admin", "unix:/nowhere/admin.sock"][..], 1, "no server answers there"),
         (&["watch", "--admin", "nowhere"][..], 1, "nowhere is no admin address; write unix:PATH or ADDRESS:PORT"),

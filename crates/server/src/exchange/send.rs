@@ -172,12 +172,18 @@ fn step<S: Sink>(queue: &mut [Exchange], sink: &mut S, bytes_max: usize) -> io::
     Ok(Step::Took { bytes: taken, full: false })
 }
 
-enum Bytes<'a> {
+/// Where content lies.
+pub(super) enum Bytes<'a> {
     Memory(&'a [u8]),
     File(&'a File),
 }
 
-fn content(source: &Source, start: u64, len: u64) -> io::Result<Bytes<'_>> {
+/// Some of the content of a response.
+///
+/// # Errors
+///
+/// `UnexpectedEof` if the content is shorter.
+pub(super) fn content(source: &Source, start: u64, len: u64) -> io::Result<Bytes<'_>> {
     let bytes: &[u8] = match source.content() {
         Some(Content::File(file)) => return Ok(Bytes::File(file)),
         Some(Content::Memory(bytes)) => bytes,

@@ -4,8 +4,14 @@ use super::application::{Aborted, Begin, Caller, Handler, RequestHead};
 use super::life::{ByApplication, Exchange, Source};
 use super::reply::Reply;
 use super::request_body::RequestBody;
+use super::send;
+use crate::http::response::Piece;
 use crate::telemetry::watching::{Ending, Steps, Underway};
+use std::os::unix::fs::FileExt;
 use std::rc::Rc;
+
+/// Bytes of a file that are read to be told, at most.
+const FILE_BYTES: usize = 4096;
 
 /// Begins the answer to a watched request.
 #[derive(Debug)]
@@ -35,12 +41,28 @@ impl WatchedHandler {
         }
         self
     }
+
+    /// The same where what passes of the bodies is taken down.
+    fn go_on_seen(&mut self, room: usize, body: &mut RequestBody, reply: &mut Reply) -> Result<(), Aborted> {
+        let (before, held) = (body.bytes().len(), reply.held().len());
+        let first = body.bytes()[..before.min(room)].to_vec();
+        let went = self.steps.during(|| self.inner.go_on(body, reply));
+        let taken = before - body.bytes().len();
+        self.steps.request_passes(&first[..first.len().min(taken)], taken as u64);
+        if let Some(given) = reply.held().get(held..) {
+            self.steps.response_passes(given, given.len() as u64);
+        }
+        went
+    }
 }
 
 impl Handler for WatchedHandler {
     fn go_on(&mut self, body: &mut RequestBody, reply: &mut Reply) -> Result<(), Aborted> {
         let had_begun = reply.has_begun();
-        let went = self.steps.during(|| self.inner.go_on(body, reply));
+        let went = match self.steps.room_for_request() {
+            Some(room) => self.go_on_seen(room, body, reply),
+            None => self.steps.during(|| self.inner.go_on(body, reply)),
+        };
         if let Some(progress) = self.inner.progress() {
             self.steps.tell(progress);
         }
@@ -77,12 +99,39 @@ impl Exchange {
     pub(crate) fn watch(&mut self, mut underway: Box<Underway>) {
         if !self.is_awaited() {
             underway.headed(&self.response.head, false);
+            if underway.takes_bodies() {
+                self.body_passes(&underway.steps());
+            }
         } else if let Source::Application(by) = &mut self.source {
             let steps = underway.steps();
             by.streamed.wrap(|inner| Rc::new(WatchedBegin { inner, steps }));
             tell_head(by);
         }
         self.record.watched = Some(underway);
+    }
+
+    /// Takes down the beginning of a body that is known with its head.
+    fn body_passes(&self, steps: &Steps) {
+        for piece in self.response.from(self.head_bytes) {
+            match piece {
+                Piece::Head(bytes) => steps.response_passes(bytes, bytes.len() as u64),
+                Piece::Content { start, len } => self.content_passes(steps, start, len),
+            }
+        }
+    }
+
+    fn content_passes(&self, steps: &Steps, start: u64, len: u64) {
+        match send::content(&self.source, start, len) {
+            Ok(send::Bytes::Memory(bytes)) => steps.response_passes(bytes, len),
+            Ok(send::Bytes::File(file)) => {
+                let mut beginning = [0; FILE_BYTES];
+                let wanted = usize::try_from(len).unwrap_or(usize::MAX).min(FILE_BYTES);
+                // What cannot be read now cannot be sent either, and the response says so.
+                let read = file.read_at(&mut beginning[..wanted], start).unwrap_or(0);
+                steps.response_passes(&beginning[..read], len);
+            }
+            Err(_) => {}
+        }
     }
 
     /// The same for one that began before its watcher came, of which only what comes is told.

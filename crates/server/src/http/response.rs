@@ -129,7 +129,12 @@ impl Response {
     /// What is still to be sent, in order. A value from elsewhere may be nonsense; then pieces are missing, but
     /// nothing is read beyond the head.
     pub fn rest(&self) -> Rest<'_> {
-        Rest { response: self, skip: self.offset, part: 0, head_at: 0, content_next: false }
+        self.from(self.offset)
+    }
+
+    /// The same of what stands behind so many bytes, whether it was sent or not.
+    pub(crate) fn from(&self, offset: u64) -> Rest<'_> {
+        Rest { response: self, skip: offset, part: 0, head_at: 0, content_next: false }
     }
 
     /// Leaves away what has not been sent.

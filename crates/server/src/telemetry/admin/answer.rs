@@ -69,6 +69,9 @@ pub(super) fn answer(input: &[u8], token: Option<&AdminToken>, view: &View, hist
         "/status.json" => reply(200, "application/json", "", &view.status().json(), head_only),
         "/route" => explain(request.target, view, head_only),
         "/watch" if !head_only => match Subscription::read(query_of(&request)) {
+            Ok(asked) if asked.takes_bodies() && !view.rights.bodies => {
+                plain(403, "bodies are not told here; start the server with --admin-may bodies\n", head_only)
+            }
             Ok(asked) => return Some(Answer::Watch(asked)),
             Err(error) => plain(400, &format!("{error}\n"), head_only),
         },

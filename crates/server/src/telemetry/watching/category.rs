@@ -28,11 +28,13 @@ pub enum WatchCategory {
     Response,
     /// How long its parts took.
     Timing,
+    /// What request and response carry. It takes the right `bodies`, and is told only if it is named.
+    Bodies,
 }
 
 impl WatchCategory {
-    /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 11] = [
+    /// Each of them, in the order in which they are shown.
+    pub const ALL: [Self; 12] = [
         Self::Network,
         Self::Head,
         Self::Routes,
@@ -44,6 +46,7 @@ impl WatchCategory {
         Self::Arm,
         Self::Response,
         Self::Timing,
+        Self::Bodies,
     ];
 
     /// Its name, as lists have it.
@@ -60,6 +63,7 @@ impl WatchCategory {
             Self::Arm => "arm",
             Self::Response => "response",
             Self::Timing => "timing",
+            Self::Bodies => "bodies",
         }
     }
 }
@@ -69,9 +73,9 @@ impl WatchCategory {
 pub struct WatchCategories(u16);
 
 impl WatchCategories {
-    /// All of them.
+    /// All but bodies, which take a right.
     pub const fn all() -> Self {
-        Self((1 << WatchCategory::ALL.len()) - 1)
+        Self(((1 << WatchCategory::ALL.len()) - 1) & !(1 << WatchCategory::Bodies as u16))
     }
 
     /// Whether one of them is among these.
@@ -82,15 +86,13 @@ impl WatchCategories {
 
 /// A word in a list that names no category.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UnknownCategory {
-    /// Bodies are never told.
-    #[error("bodies are not shown: no right of weir serve allows it; leave `bodies` out")]
-    Bodies,
-    /// There is none of the name.
-    #[error(
-        "`{0}` is no category; there are network, head, routes, cache, file, script, upstream, rules, arm, response, timing and all"
-    )]
-    Other(String),
+#[error(
+    "`{word}` is no category; there are network, head, routes, cache, file, script, upstream, rules, arm, response, \
+     timing, all (these) and bodies (by the right `bodies`)"
+)]
+pub struct UnknownCategory {
+    /// The word as given, shortened.
+    pub word: String,
 }
 
 impl FromStr for WatchCategories {
@@ -102,9 +104,8 @@ impl FromStr for WatchCategories {
             let found = WatchCategory::ALL.into_iter().find(|category| category.name() == word);
             match (found, word) {
                 (Some(category), _) => chosen.0 |= 1 << category as u16,
-                (None, "all") => chosen = Self::all(),
-                (None, "bodies") => return Err(UnknownCategory::Bodies),
-                (None, _) => return Err(UnknownCategory::Other(word.chars().take(40).collect())),
+                (None, "all") => chosen.0 |= Self::all().0,
+                (None, _) => return Err(UnknownCategory { word: word.chars().take(40).collect() }),
             }
         }
         Ok(chosen)
@@ -130,7 +131,8 @@ mod tests {
             assert_eq!(chosen.to_string().parse(), Ok(chosen));
         }
         assert_eq!("all".parse(), Ok(WatchCategories::all()));
-        assert_eq!("head,bodies".parse::<WatchCategories>(), Err(UnknownCategory::Bodies));
+        assert!(!WatchCategories::all().has(WatchCategory::Bodies), "bodies are told only where they are named");
+        assert_eq!("all,bodies".parse(), Ok(WatchCategories((1 << WatchCategory::ALL.len()) - 1)));
         assert!("head,".parse::<WatchCategories>().is_err() && "heads".parse::<WatchCategories>().is_err());
     }
 }

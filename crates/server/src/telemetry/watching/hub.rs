@@ -11,12 +11,20 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// What watchers want.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wanted {
+    pub(super) filters: Vec<RequestFilter>,
+    /// Whether one of them is told bodies.
+    pub(super) takes_bodies: bool,
+}
+
 /// What loops and the admin thread share.
 #[derive(Debug)]
 pub(crate) struct Hub {
     controls: Arc<Controls>,
     sinks: Vec<Arc<Sink>>,
-    filters: Mutex<Arc<[RequestFilter]>>,
+    wanted: Mutex<Wanted>,
     generation: AtomicU64,
 }
 
@@ -26,16 +34,16 @@ impl Hub {
         Self {
             controls,
             sinks: (0..loops).map(|_| Arc::default()).collect(),
-            filters: Mutex::new(Arc::from([])),
+            wanted: Mutex::default(),
             generation: AtomicU64::new(0),
         }
     }
 
     /// Has all loops look for requests that any of these filters may be for.
-    pub(super) fn use_filters(&self, mut filters: Vec<RequestFilter>) {
-        filters.sort_by_cached_key(ToString::to_string);
-        filters.dedup();
-        *self.filters.lock().unwrap_or_else(PoisonError::into_inner) = filters.into();
+    pub(super) fn look_for(&self, mut wanted: Wanted) {
+        wanted.filters.sort_by_cached_key(ToString::to_string);
+        wanted.filters.dedup();
+        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
         self.generation.fetch_add(1, Ordering::Release);
         (0..self.sinks.len()).for_each(|index| self.controls.wake(index));
     }
@@ -46,11 +54,11 @@ impl Hub {
         if std::mem::replace(generation, now) == now {
             return None;
         }
-        let filters = Arc::clone(&self.filters.lock().unwrap_or_else(PoisonError::into_inner));
+        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let sink = self.sinks.get(index).map(Arc::clone)?;
-        let asks_path = filters.iter().any(RequestFilter::asks_path);
+        let asks_path = wanted.filters.iter().any(RequestFilter::asks_path);
         let decoded = Vec::new();
-        Some((!filters.is_empty()).then(|| Box::new(Watch { filters, sink, asks_path, index, decoded })))
+        Some((!wanted.filters.is_empty()).then(|| Box::new(Watch { wanted, sink, asks_path, index, decoded })))
     }
 
     pub(super) fn sinks(&self) -> &[Arc<Sink>] {
@@ -61,7 +69,7 @@ impl Hub {
 /// A loop's part while there are watchers.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    filters: Arc<[RequestFilter]>,
+    wanted: Wanted,
     sink: Arc<Sink>,
     asks_path: bool,
     index: usize,
@@ -84,7 +92,7 @@ impl Watch {
         (name, client, session): (&[u8], IpAddr, u64),
         beginning: impl FnOnce(usize) -> Beginning,
     ) -> Option<Box<Underway>> {
-        if !may_look(&self.filters, &self.sink) {
+        if !may_look(&self.wanted.filters, &self.sink) {
             return None;
         }
         let (text, method) = request.map_or(("", ""), |request| (request.target, request.method_text));
@@ -102,10 +110,14 @@ impl Watch {
             session: Some(session),
             ..RequestFacts::default()
         };
-        if !may_take(&self.filters, &self.sink, &known) {
+        if !may_take(&self.wanted.filters, &self.sink, &known) {
             return None;
         }
-        Some(Underway::begin(beginning(self.index), (request, name, path), Arc::clone(&self.sink)))
+        let mut underway = Underway::begin(beginning(self.index), (request, name, path), Arc::clone(&self.sink));
+        if self.wanted.takes_bodies {
+            underway.take_bodies();
+        }
+        Some(underway)
     }
 
     /// The same for one that began before a watcher came.
@@ -120,7 +132,7 @@ impl Watch {
             session: Some(before.network.session),
             ..RequestFacts::default()
         };
-        let is_taken = may_look(&self.filters, &self.sink) && may_take(&self.filters, &self.sink, &known);
+        let is_taken = may_look(&self.wanted.filters, &self.sink) && may_take(&self.wanted.filters, &self.sink, &known);
         is_taken.then(|| Underway::adopt(before.network, (method, target), Arc::clone(&self.sink)))
     }
 }

@@ -1,5 +1,6 @@
 //! The lines of the stream: JSON, one value a line, as `docs/reference/watch-stream.md` describes them.
 
+use super::bodies::BodiesSeen;
 use super::category::WatchCategory;
 use super::question::Subscription;
 use super::seen::{
@@ -64,6 +65,8 @@ struct RequestLine<'s> {
     response: Option<&'s ResponseSeen>,
     #[serde(skip_serializing_if = "Option::is_none")]
     timing: Option<&'s Timing>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bodies: Option<&'s BodiesSeen>,
 }
 
 #[derive(Serialize)]
@@ -121,6 +124,7 @@ pub(super) fn request(number: u64, seen: &Seen, asked: &Subscription) -> Vec<u8>
         arm: wanted(asked, WatchCategory::Arm, &seen.arm),
         response: wanted(asked, WatchCategory::Response, &seen.response),
         timing: wanted(asked, WatchCategory::Timing, &seen.timing),
+        bodies: wanted(asked, WatchCategory::Bodies, seen.bodies.as_ref()).flatten(),
     })))
 }
 

@@ -6,6 +6,7 @@
 //! the admin address takes them, applies each filter whole, and writes to each watcher within that one's budget.
 
 mod allowance;
+mod bodies;
 mod category;
 mod head;
 mod hub;

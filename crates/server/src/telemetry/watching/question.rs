@@ -1,6 +1,6 @@
 //! What a client of `/watch` asks for: the filter, the categories, the budget, the number of requests.
 
-use super::category::{UnknownCategory, WatchCategories};
+use super::category::{UnknownCategory, WatchCategories, WatchCategory};
 use crate::http::query;
 use crate::telemetry::request_filter::{RequestFilter, RequestFilterError};
 use thiserror::Error;
@@ -41,6 +41,11 @@ pub(crate) enum SubscriptionError {
 }
 
 impl Subscription {
+    /// Whether it asks for bodies, which takes a right.
+    pub(crate) fn takes_bodies(&self) -> bool {
+        self.show.has(WatchCategory::Bodies)
+    }
+
     /// What a query asks for, as in `/watch?filter=status%3D5xx&show=head,response`.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
-//! What was seen of a watched request. Nothing in it is a secret: it is redacted where it is taken down.
+//! What was seen of a watched request. Nothing in it but bodies, which take a right, is a secret: it is redacted where it is
+//! taken down.
 
+use super::bodies::BodiesSeen;
 use crate::telemetry::request_filter::RequestFacts;
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr};
@@ -24,6 +26,8 @@ pub(crate) struct Seen {
     pub(super) arm: ArmSeen,
     pub(super) response: ResponseSeen,
     pub(super) timing: Timing,
+    /// None if no watcher is told bodies, or if the request began before one came.
+    pub(super) bodies: Option<BodiesSeen>,
 }
 
 /// A connection.
@@ -249,6 +253,12 @@ impl Seen {
             lists.iter().flat_map(|list| list.iter()).map(|line| line.len() + 24).sum::<usize>()
         });
         let steps = self.steps.iter().map(|step| step.what.len() + 32).sum::<usize>();
-        1024 + self.head.target.len() + fields(&self.head.fields) + fields(&self.response.fields) + routes + steps
+        let bodies = self.bodies.as_ref().map_or(0, BodiesSeen::bytes);
+        1024 + bodies
+            + self.head.target.len()
+            + fields(&self.head.fields)
+            + fields(&self.response.fields)
+            + routes
+            + steps
     }
 }

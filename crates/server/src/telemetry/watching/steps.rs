@@ -4,6 +4,7 @@
 //! seldom happens (a connection is made, an attempt fails, a program writes to its log), to a place of the thread that
 //! is set only while a watched request has its turn.
 
+use super::bodies::BodiesSeen;
 use super::redaction::text_shown;
 use super::seen::StepSeen;
 use std::cell::RefCell;
@@ -30,11 +31,37 @@ pub(super) struct Taken {
     pub(super) steps: Vec<StepSeen>,
     /// Lines that a program wrote to its log.
     pub(super) output: Vec<String>,
+    /// What passed of both bodies, if a watcher is told of them.
+    pub(super) bodies: Option<BodiesSeen>,
 }
 
 impl Steps {
     pub(super) fn since(began: Instant) -> Self {
         Self { began, list: Rc::default() }
+    }
+
+    /// Takes down what passes of the bodies, too.
+    pub(super) fn take_bodies(&self) {
+        self.list.borrow_mut().bodies = Some(BodiesSeen::default());
+    }
+
+    /// Bytes of the request's body that would still be kept; none if bodies are not taken down.
+    pub(crate) fn room_for_request(&self) -> Option<usize> {
+        self.list.borrow().bodies.as_ref().map(|bodies| bodies.request.room())
+    }
+
+    /// So many bytes of the request's body were taken by what answers, of which these are the first.
+    pub(crate) fn request_passes(&self, first: &[u8], bytes: u64) {
+        if let Some(bodies) = &mut self.list.borrow_mut().bodies {
+            bodies.request.pass(first, bytes);
+        }
+    }
+
+    /// So many bytes of the response's body were given, of which these are the first.
+    pub(crate) fn response_passes(&self, first: &[u8], bytes: u64) {
+        if let Some(bodies) = &mut self.list.borrow_mut().bodies {
+            bodies.response.pass(first, bytes);
+        }
     }
 
     pub(super) fn take(&self) -> Taken {

@@ -98,7 +98,21 @@ impl Underway {
     /// Something was done since then that is of no request, and takes no time of this one. No step was told before.
     pub(crate) fn resume_since(&mut self, since: Instant) {
         self.began += since.elapsed();
+        let takes_bodies = self.takes_bodies();
         self.steps = Steps::since(self.began);
+        if takes_bodies {
+            self.steps.take_bodies();
+        }
+    }
+
+    /// Takes down what passes of the bodies of request and response.
+    pub(super) fn take_bodies(&mut self) {
+        self.steps.take_bodies();
+    }
+
+    /// Whether what passes of the bodies is taken down.
+    pub(crate) fn takes_bodies(&self) -> bool {
+        self.steps.room_for_request().is_some()
     }
 
     /// What answers is known: what caches did, and the file.
@@ -148,6 +162,7 @@ impl Drop for Underway {
         seen.timing = Timing { answer_us, head_us, send_us, whole_us };
         let taken = self.steps.take();
         seen.steps = taken.steps;
+        seen.bodies = taken.bodies;
         if let Some(script) = &mut seen.script {
             script.output = taken.output;
         }

@@ -42,6 +42,11 @@ impl Watcher {
         &self.asked.filter
     }
 
+    /// Whether it is told bodies.
+    pub(super) fn takes_bodies(&self) -> bool {
+        self.asked.takes_bodies()
+    }
+
     pub(super) fn budget_bytes_per_s(&self) -> u32 {
         self.asked.budget_bytes_per_s
     }

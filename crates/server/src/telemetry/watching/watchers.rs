@@ -1,6 +1,6 @@
 //! All watchers, as the thread of the admin address looks after them.
 
-use super::hub::Hub;
+use super::hub::{Hub, Wanted};
 use super::question::Subscription;
 use super::watcher::Watcher;
 use socket2::Socket;
@@ -57,11 +57,14 @@ impl Watchers {
             self.look_at = now + LOOK_EVERY;
         }
         self.list.push((socket, Watcher::new(asked, now)));
-        self.use_filters();
+        self.look_for();
     }
 
-    fn use_filters(&self) {
-        self.hub.use_filters(self.list.iter().map(|(_, watcher)| watcher.filter().clone()).collect());
+    fn look_for(&self) {
+        self.hub.look_for(Wanted {
+            filters: self.list.iter().map(|(_, watcher)| watcher.filter().clone()).collect(),
+            takes_bodies: self.list.iter().any(|(_, watcher)| watcher.takes_bodies()),
+        });
     }
 
     /// When it is to be looked at again; none without a watcher.
@@ -87,7 +90,7 @@ impl Watchers {
         }
         self.list.retain_mut(|(socket, watcher)| write(socket, watcher));
         if self.list.len() != before {
-            self.use_filters();
+            self.look_for();
         }
     }
 
