@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs weir for people without Debian's packages: install.sh FROM [--prefix DIR] | --uninstall [--prefix DIR]
 #
-#   sh install.sh ./weir-0.1.0-x86_64.tar.gz              an archive that is here (or a folder with one archive)
-#   sh install.sh https://example.org/weir-0.1.0-x86_64.tar.gz
+#   sh install.sh ./weir-0.2.0-x86_64.tar.gz              an archive that is here (or a folder with one archive)
+#   sh install.sh https://example.org/weir-0.2.0-x86_64.tar.gz
 #   sh install.sh --uninstall                              removes what was installed, and nothing else
 #
 # FROM has SHA256SUMS beside it: an archive that is not as listed there is not unpacked. Sums protect against a transfer

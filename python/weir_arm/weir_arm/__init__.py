@@ -31,7 +31,7 @@ from .types import (
     UNKNOWN,
 )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ABORTED", "Application", "CNTRDIVR32", "COUNTER32", "COUNTER64", "Correlator", "FAILED", "GAUGE32", "GAUGE64",
