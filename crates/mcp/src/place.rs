@@ -20,7 +20,12 @@ pub struct Place {
     pub duration_s_max: f64,
     /// The most requests of a load.
     pub requests_max: u64,
+    /// Methods that a load may use beside GET, HEAD and OPTIONS.
+    pub methods: Vec<String>,
 }
+
+/// Methods that change nothing at a server (RFC 9110 section 9.2.1).
+const SAFE_METHODS: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
 
 /// Why something is out of reach.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +44,9 @@ pub enum PlaceError {
         /// What is wrong with it.
         cause: String,
     },
+    /// The method may change something at the server.
+    #[error("{0} may not be sent: only GET, HEAD and OPTIONS may, and what weir mcp --allow-method METHOD names")]
+    Method(String),
     /// The host is not this machine.
     #[error("{0} may not be loaded: only this machine's loopback may, and what weir mcp --allow HOST names")]
     Host(String),
@@ -70,6 +78,23 @@ impl Place {
                 return path;
             }
         }
+    }
+
+    /// A method that may be sent. Case counts, as in HTTP.
+    ///
+    /// # Errors
+    /// It may change something, and is not allowed.
+    pub fn method<'m>(&self, method: &'m str) -> Result<&'m str, PlaceError> {
+        if SAFE_METHODS.contains(&method) || self.methods.iter().any(|allowed| allowed == method) {
+            return Ok(method);
+        }
+        Err(PlaceError::Method(method.chars().take(40).collect()))
+    }
+
+    /// Whether a load may change something at a server.
+    #[must_use]
+    pub fn may_change(&self) -> bool {
+        !self.methods.is_empty()
     }
 
     /// A URL that may be loaded, as it is to be asked for.
@@ -118,6 +143,7 @@ mod tests {
             hosts: vec!["shop.example".to_owned(), "2001:db8::1".to_owned()],
             duration_s_max: 60.0,
             requests_max: 1000,
+            methods: vec!["POST".to_owned()],
         }
     }
 
@@ -147,6 +173,16 @@ mod tests {
         }
         // Forms of the address that a resolver would read as loopback are told as such, others are refused.
         assert_eq!(place.url("http://127.1/"), Ok("http://127.0.0.1/".to_owned()));
+    }
+
+    #[test]
+    fn only_methods_that_change_nothing_and_named_ones_are_sent() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = place(folder.path());
+        assert!(["GET", "HEAD", "OPTIONS", "POST"].iter().all(|method| place.method(method).is_ok()));
+        for method in ["DELETE", "post", "", "GET ", "--method=POST"] {
+            assert_eq!(place.method(method), Err(PlaceError::Method(method.to_owned())));
+        }
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct Session {
     version: &'static str,
     phase: Phase,
     with_outputs: bool,
+    /// Whether a load may change something at a server.
+    may_change: bool,
 }
 
 /// How far a session has got.
@@ -65,10 +67,11 @@ enum Phase {
 const TABLES_URI: &str = "weir://sql/tables";
 
 impl Session {
-    /// A session with a client that has said nothing; `version` is that of the program.
+    /// A session with a client that has said nothing; `version` is that of the program, and `may_change` says whether a
+    /// load may change something at a server.
     #[must_use]
-    pub fn new(version: &'static str) -> Self {
-        Self { version, phase: Phase::New, with_outputs: true }
+    pub fn new(version: &'static str, may_change: bool) -> Self {
+        Self { version, phase: Phase::New, with_outputs: true, may_change }
     }
 
     /// What a message asks for.
@@ -93,7 +96,8 @@ impl Session {
             ("initialize", Phase::Agreed) => refuse(BAD_REQUEST, "the session has begun already; start another server"),
             (_, Phase::New) => refuse(BAD_REQUEST, "send initialize first"),
             ("tools/list", _) => {
-                let tools: Vec<Value> = Tool::ALL.iter().map(|tool| tool.definition(self.with_outputs)).collect();
+                let tools: Vec<Value> =
+                    Tool::ALL.iter().map(|tool| tool.definition(self.with_outputs, self.may_change)).collect();
                 send(&json!({ "tools": tools }))
             }
             ("tools/call", _) => call(id, params),
@@ -192,7 +196,7 @@ mod tests {
             ("2025-06-18", "2025-06-18"),
             ("2099-01-01", "2025-06-18"),
         ] {
-            let mut session = Session::new("1");
+            let mut session = Session::new("1", false);
             let early = take(&mut session, r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
             assert_eq!(sent(&early)["error"]["code"], BAD_REQUEST);
             let line = format!(
@@ -207,7 +211,7 @@ mod tests {
 
     #[test]
     fn unknown_methods_tools_and_resources_are_refused_with_codes() {
-        let mut session = Session::new("1");
+        let mut session = Session::new("1", false);
         take(&mut session, r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#);
         for (rest, code) in [
             (r#""prompts/list""#, NO_METHOD),

@@ -14,8 +14,9 @@ pub fn mcp_messages(input: &[u8]) {
         hosts: Vec::new(),
         duration_s_max: 10.0,
         requests_max: 100,
+        methods: Vec::new(),
     };
-    let mut session = Session::new("0");
+    let mut session = Session::new("0", false);
     for line in input.split(|byte| *byte == b'\n') {
         let Ok(messages) = weir_mcp::read(line) else { continue };
         for message in messages.into_iter().flatten() {

@@ -21,6 +21,8 @@ Examples:
       tools for the runs of this folder; only this machine is loaded
   weir mcp --runs /srv/runs --allow staging.example --max-duration 2m
       another folder, and a host that may be loaded, for at most 2 minutes
+  weir mcp --allow-method POST
+      loads may also send what changes something at a server
   echo '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}' | weir mcp
       one message by hand
 
@@ -44,6 +46,10 @@ pub(crate) struct Args {
     #[arg(long = "allow", value_name = "HOST")]
     hosts: Vec<String>,
 
+    /// Let loads send this method, too, beside GET, HEAD and OPTIONS: POST; may be repeated
+    #[arg(long = "allow-method", value_name = "METHOD")]
+    methods: Vec<String>,
+
     /// The longest that a load or recording of a call may take; of a comparison all of its slices together
     #[arg(long = "max-duration", value_name = "TIME", default_value = "60s", value_parser = weir_terminal::units::duration)]
     duration_max: Duration,
@@ -61,8 +67,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let place = place(args)?;
     let stop = Stop::on_signals()?;
     let lines = lines::of_stdin();
+    let mut session = Session::new(weir_terminal::VERSION, place.may_change());
     let mut calls = Calls::new(place);
-    let mut session = Session::new(weir_terminal::VERSION);
     loop {
         let line = match lines.recv_timeout(LOOK) {
             Ok(line) => line,
@@ -107,5 +113,6 @@ fn place(args: Args) -> anyhow::Result<Place> {
     let root = given.canonicalize().with_context(|| format!("--runs: {} is no folder", given.display()))?;
     let new_runs = if args.runs.is_some() { root.clone() } else { root.join("weir-runs") };
     let duration_s_max = args.duration_max.as_secs_f64();
-    Ok(Place { root, new_runs, named: 0.into(), hosts: args.hosts, duration_s_max, requests_max: args.requests_max })
+    let Args { hosts, methods, requests_max, .. } = args;
+    Ok(Place { root, new_runs, named: 0.into(), hosts, duration_s_max, requests_max, methods })
 }

@@ -990,7 +990,7 @@ pub(super) const COMMANDS: &[Usage] = &[
             },
         ],
     },
-    Usage { path: &["mcp"], options: &[&["runs", "hosts", "duration_max", "requests_max"]], modes: &[] },
+    Usage { path: &["mcp"], options: &[&["runs", "hosts", "methods", "duration_max", "requests_max"]], modes: &[] },
     Usage { path: &["schema"], options: &[&["name"]], modes: &[] },
     Usage { path: &["man"], options: &[&["directory"]], modes: &[] },
     Usage { path: &["completions"], options: &[&["shell"]], modes: &[] },

@@ -4,7 +4,9 @@ use crate::support::schema::conforms_to_its_own;
 use crate::support::served::Served;
 use crate::support::weir;
 use serde_json::{Value, json};
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -160,6 +162,37 @@ fn an_agent_reads_runs_and_asks_them() {
     assert!(agent.refused("explain", &json!({ "run": "../.." })).contains("outside the folder"));
     assert!(agent.refused("explain", &json!({ "run": "none" })).contains("no run here"));
     assert!(agent.refused("explain", &json!({ "run": "/" })).contains("outside the folder"));
+}
+
+#[test]
+fn an_agent_sends_fields_and_bodies_and_methods_that_the_user_has_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("sets");
+    let script = folder.path().join("site/cgi-bin/told.sh");
+    std::fs::create_dir_all(script.parent().expect("a folder")).expect("a folder");
+    let said = "#!/bin/sh\nb=$(cat)\n[ \"$REQUEST_METHOD $CONTENT_TYPE $b\" = 'POST text/x-note note' ] || echo 'Status: 400'\n\
+                echo 'Content-Type: text/plain'\necho\n";
+    std::fs::write(&script, said).expect("a file");
+    std::fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("sets");
+    let rules = "[[host]]\nroot = \"site\"\n[[host.path]]\nprefix = \"/cgi-bin/\"\ncgi = true\n";
+    std::fs::write(folder.path().join("weir.toml"), rules).expect("a file");
+    let served = Served::start(folder.path(), &[], "weir.toml");
+    let url = format!("http://127.0.0.1:{}/cgi-bin/told.sh", served.port);
+    let sent = |body: &str| json!({ "url": url, "requests": 5, "connections": 1, "method": "POST", "fields": { "Content-Type": "text/x-note" }, "body": body });
+    let mut agent = Agent::start(folder.path(), &[]);
+    assert!(agent.refused("load", &sent("note")).contains("--allow-method METHOD"));
+    let changes = |agent: &mut Agent| {
+        let tools = agent.ask("tools/list", &json!({}));
+        tools["result"]["tools"][2]["annotations"]["destructiveHint"].clone()
+    };
+    assert_eq!(changes(&mut agent), false);
+    let mut agent = Agent::start(folder.path(), &["--allow-method", "POST"]);
+    assert_eq!(changes(&mut agent), true);
+    for (body, successes) in [("note", 5), ("other", 0)] {
+        let told = agent.call("load", &sent(body));
+        assert_eq!((&told["requests"], &told["successes"]), (&json!(5), &json!(successes)), "{body}: {told:#}");
+    }
+    assert!(agent.refused("load", &sent("@/etc/hostname")).contains("begins with @"));
 }
 
 #[test]

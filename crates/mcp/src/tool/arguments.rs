@@ -4,6 +4,7 @@ use super::name::Tool;
 use crate::PlaceError;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The most objectives of a call.
 pub(super) const OBJECTIVES_MAX: usize = 16;
@@ -11,6 +12,11 @@ pub(super) const OBJECTIVES_MAX: usize = 16;
 pub(super) const ROWS_MAX: usize = 1000;
 /// The most connections of a load.
 pub(super) const CONNECTIONS_MAX: u32 = 10_000;
+
+/// The most fields of a request, and the most bytes of one and of a body.
+pub(super) const FIELDS_MAX: usize = 32;
+pub(super) const FIELD_BYTES_MAX: usize = 8 << 10;
+pub(super) const BODY_BYTES_MAX: usize = 64 << 10;
 
 /// Why a tool does not run.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +53,9 @@ pub(super) struct LoadArguments {
     pub(super) connections: Option<u32>,
     pub(super) rate_per_s: Option<f64>,
     pub(super) requests: Option<u64>,
+    pub(super) method: Option<String>,
+    pub(super) fields: BTreeMap<String, String>,
+    pub(super) body: Option<String>,
     pub(super) objectives: Vec<String>,
 }
 
@@ -119,6 +128,12 @@ pub(super) fn schema(tool: Tool) -> Value {
             json!({
                 "url": url("What to load"), "duration_s": duration(), "connections": connections(), "rate_per_s": rate(),
                 "requests": whole(1, 1_000_000_000, "Stop after so many requests, if that comes before the time"),
+                "method": text("GET without it; others than GET, HEAD and OPTIONS only if the server was started for it"),
+                "fields": json!({
+                    "type": "object", "maxProperties": FIELDS_MAX, "additionalProperties": { "type": "string" },
+                    "description": "Fields of each request by their names, such as Content-Type",
+                }),
+                "body": text("What each request carries, 64 KiB at most; it may not begin with @"),
                 "objectives": objectives(),
             }),
             vec!["url"],

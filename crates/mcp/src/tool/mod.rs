@@ -46,7 +46,7 @@ impl Tool {
             Self::Load => (
                 "Load a server",
                 "Sends requests to a URL and measures latencies from the intended time of each. Gives load to the \
-                 server: by default only to this machine.",
+                 server: by default only to this machine, and only by methods that change nothing.",
             ),
             Self::Advise => (
                 "Advise on settings",
@@ -63,7 +63,7 @@ impl Tool {
 
     /// How tools/list describes it; revisions before 2025-06-18 have no schema of results.
     #[must_use]
-    pub(crate) fn definition(self, with_output: bool) -> Value {
+    pub(crate) fn definition(self, with_output: bool, may_change: bool) -> Value {
         let (title, description) = self.describes();
         let reads = matches!(self, Self::Sql);
         let mut definition = json!({
@@ -74,7 +74,7 @@ impl Tool {
                 "title": title,
                 // A recording makes a directory, and a load asks a server.
                 "readOnlyHint": reads,
-                "destructiveHint": false,
+                "destructiveHint": may_change && matches!(self, Self::Load),
                 "idempotentHint": reads,
                 "openWorldHint": !reads,
             },
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn each_tool_has_schemas_of_what_it_takes_and_tells() {
         for tool in Tool::ALL {
-            let definition = tool.definition(true);
+            let definition = tool.definition(true, false);
             assert_eq!(definition["outputSchema"]["type"], "object", "{tool:?}");
             assert_eq!(definition["inputSchema"]["type"], "object", "{tool:?}");
             let fields = definition["inputSchema"]["properties"].as_object().expect("fields");

@@ -1,8 +1,8 @@
 //! What a tool runs: commands of weir, one after the other.
 
 use super::arguments::{
-    CONNECTIONS_MAX, CompareArguments, ExplainArguments, LoadArguments, OBJECTIVES_MAX, ROWS_MAX, SqlArguments,
-    ToolError, within,
+    BODY_BYTES_MAX, CONNECTIONS_MAX, CompareArguments, ExplainArguments, FIELD_BYTES_MAX, FIELDS_MAX, LoadArguments,
+    OBJECTIVES_MAX, ROWS_MAX, SqlArguments, ToolError, within,
 };
 use super::name::Tool;
 use crate::Place;
@@ -132,9 +132,40 @@ fn load(given: &LoadArguments, place: &Place) -> Result<Plan, ToolError> {
     // As many slices as an interval needs, also of a short load.
     command.push(format!("--interval={}", time((duration_s / 20.0).clamp(0.05, 1.0))));
     command.push(format!("--requests={requests}"));
+    command.extend(requested(given, place)?);
     command.extend(objectives(&given.objectives)?);
     command.push(url);
     Ok(Plan { tool: Tool::Load, kind: Kind::Report, steps: vec![step(command, duration_s)] })
+}
+
+/// The options of what each request is.
+fn requested(given: &LoadArguments, place: &Place) -> Result<Vec<String>, ToolError> {
+    let mut options = Vec::new();
+    if let Some(method) = &given.method {
+        options.push(format!("--method={}", place.method(method)?));
+    }
+    if given.fields.len() > FIELDS_MAX {
+        return Err(ToolError::Choice("fields: a request may have 32; leave some out"));
+    }
+    for (name, value) in &given.fields {
+        // What is no name or value of HTTP the command refuses itself; a line's end would begin another field.
+        if name.len() + value.len() > FIELD_BYTES_MAX
+            || [name, value].iter().any(|text| text.contains(['\r', '\n', '\0']))
+        {
+            return Err(ToolError::Choice("fields: each has 8 KiB at most, on one line"));
+        }
+        options.push(format!("--header={name}: {value}"));
+    }
+    if let Some(body) = &given.body {
+        // The command would read a file of this name.
+        if body.starts_with('@') || body.contains('\0') || body.len() > BODY_BYTES_MAX {
+            return Err(ToolError::Choice(
+                "body: 64 KiB of text at most, which neither begins with @ nor has the byte 0",
+            ));
+        }
+        options.push(format!("--body={body}"));
+    }
+    Ok(options)
 }
 
 fn explain(tool: Tool, given: &ExplainArguments, place: &Place) -> Result<Plan, ToolError> {
@@ -275,6 +306,7 @@ mod tests {
             hosts: Vec::new(),
             duration_s_max: 30.0,
             requests_max: 5000,
+            methods: vec!["POST".to_owned()],
         };
         (folder, place)
     }
@@ -289,6 +321,11 @@ mod tests {
             words,
             "load --json --quiet --duration=2000ms --connections=10 --interval=100ms --requests=5000 http://127.0.0.1:1/"
         );
+        let sent = json!({"url": "http://127.0.0.1:1/", "method": "POST", "fields": {"Content-Type": "text/plain"}, "body": "a=b"});
+        let plan = Plan::of(Tool::Load, &sent, &place).expect("a plan");
+        for word in ["--method=POST", "--header=Content-Type: text/plain", "--body=a=b"] {
+            assert!(plan.steps[0].words.iter().any(|one| one == word), "{word}: {:?}", plan.steps);
+        }
         let two = json!({"url_a": "http://127.0.0.1:1/", "url_b": "http://127.0.0.1:2/", "blocks": 2});
         let plan = Plan::of(Tool::Compare, &two, &place).expect("a plan");
         let asked: Vec<&str> = plan.steps.iter().map(|step| step.words.last().expect("a URL").as_str()).collect();
@@ -307,6 +344,14 @@ mod tests {
             (Tool::Load, json!({"url": "http://127.0.0.1/", "requests": 5001}), "5000"),
             (Tool::Load, json!({"url": "http://127.0.0.1/", "shell": "rm"}), "unknown field"),
             (Tool::Load, json!({"url": "http://192.0.2.1/"}), "--allow HOST"),
+            (Tool::Load, json!({"url": "http://127.0.0.1/", "method": "DELETE"}), "--allow-method METHOD"),
+            (
+                Tool::Load,
+                json!({"url": "http://127.0.0.1/", "method": "POST", "body": "@/etc/passwd"}),
+                "begins with @",
+            ),
+            (Tool::Load, json!({"url": "http://127.0.0.1/", "fields": {"A": "b\r\nC: d"}}), "on one line"),
+            (Tool::Load, json!({"url": "http://127.0.0.1/", "fields": ["A: b"]}), "do not fit"),
             (Tool::Explain, json!({}), "give run, or url"),
             (Tool::Explain, json!({"run": "a", "port": 1}), "give one of both"),
             (Tool::Explain, json!({"port": 1, "rate_per_s": 5}), "add url"),
@@ -334,6 +379,8 @@ mod tests {
                 (Tool::Sql, json!({"run": "a", "saved": text})),
                 (Tool::Load, json!({"url": "http://127.0.0.1/", "objectives": [text]})),
                 (Tool::Load, json!({"url": text})),
+                (Tool::Load, json!({"url": "http://127.0.0.1/", "method": text})),
+                (Tool::Load, json!({"url": "http://127.0.0.1/", "body": text, "fields": {&text: text}})),
                 (Tool::Explain, json!({"run": text})),
             ] {
                 let Ok(plan) = Plan::of(tool, &arguments, &place) else { continue };
@@ -341,7 +388,10 @@ mod tests {
                     let options = step.words.iter().take_while(|word| *word != "--").filter(|word| word.starts_with('-'));
                     for option in options {
                         let name = option.split('=').next().unwrap_or_default();
-                        let known = ["--json", "--quiet", "--duration", "--connections", "--interval", "--requests", "--slo", "--saved"];
+                        let known = [
+                            "--json", "--quiet", "--duration", "--connections", "--interval", "--requests", "--slo",
+                            "--saved", "--method", "--header", "--body",
+                        ];
                         prop_assert!(known.contains(&name), "{option}");
                     }
                 }

@@ -362,6 +362,7 @@ mod tests {
                 hosts: Vec::new(),
                 duration_s_max: 60.0,
                 requests_max: 5000,
+                methods: vec!["POST".to_owned()],
             },
         )
     }
