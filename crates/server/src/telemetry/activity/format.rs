@@ -156,7 +156,7 @@ pub struct Figures {
     pub begin_unix_s: u64,
     /// Seconds of it for which a server ran; of several servers at a time the sum.
     pub up_s: u32,
-    /// Connections that were open at a time, at most.
+    /// Connections that were open at a time, the most of looks each second; at least one where one was accepted.
     pub open_peak: u32,
     /// Requests answered.
     pub requests: u64,

@@ -55,17 +55,20 @@ impl Recorder {
     pub(crate) fn tick(&mut self, now_unix_s: u64, reading: Reading) -> bool {
         let (now, before) = (&reading.counts, &self.before.counts);
         let refused = |counts: &Counts| counts.refused_by_choice();
+        let connections = now.connections.saturating_sub(before.connections);
+        // Those that came and went between two looks were open one at a time at least.
+        let open = reading.open.max(u64::from(connections > 0));
         self.current.add(&Figures {
             // A clock that was set back, or far on, is no time in which the server ran.
             up_s: u32::try_from(now_unix_s.saturating_sub(self.before_unix_s).min(Span::Minute.seconds())).unwrap_or(0),
-            open_peak: u32::try_from(reading.open).unwrap_or(u32::MAX),
+            open_peak: u32::try_from(open).unwrap_or(u32::MAX),
             requests: now.requests.saturating_sub(before.requests),
             redirections: now.redirections.saturating_sub(before.redirections),
             client_errors: now.client_errors.saturating_sub(before.client_errors),
             server_errors: now.server_errors.saturating_sub(before.server_errors),
             refused_by_choice: refused(now).saturating_sub(refused(before)),
             sent_bytes: now.bytes_sent.saturating_sub(before.bytes_sent),
-            connections: now.connections.saturating_sub(before.connections),
+            connections,
             broken: now.connections_broken.saturating_sub(before.connections_broken),
             ..Figures::default()
         });
@@ -156,6 +159,18 @@ mod tests {
             proptest::prop_assert!(minutes.clone().is_sorted_by(|one, other| one < other));
             proptest::prop_assert!(minutes.into_iter().all(|begin| begin.is_multiple_of(60)));
         }
+    }
+
+    #[test]
+    fn connections_between_two_looks_were_open_one_at_a_time_at_least() {
+        let accepted =
+            |connections| Reading { counts: Counts { connections, ..Counts::default() }, ..Reading::default() };
+        let mut recorder = Recorder::new(0, accepted(3));
+        recorder.tick(2, accepted(3));
+        assert_eq!(recorder.current.open_peak, 0);
+        recorder.tick(4, accepted(5));
+        recorder.tick(6, accepted(5));
+        assert_eq!((recorder.current.open_peak, recorder.current.connections), (1, 2));
     }
 
     #[test]
