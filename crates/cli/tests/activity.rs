@@ -4,19 +4,19 @@
 
 mod support;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use support::output;
 use support::planted::wait_for;
 use support::served::Served;
-use weir_testkit::SmallDisk;
 use weir_testkit::client::Connection;
+use weir_testkit::{Certificate, SmallDisk, require};
 
 /// The options of a server that tells all.
 const ALL: [&str; 6] = ["--admin", "unix:admin.sock", "--admin-may", "stop,mark", "--activity", "act"];
@@ -349,4 +349,39 @@ fn one_request_of_http2_is_ended_and_its_connection_goes_on() {
         }
     };
     assert_eq!(body, b"hello");
+}
+
+#[test]
+fn one_request_of_http3_is_ended_and_its_connection_goes_on() {
+    let Ok(certificate) = Certificate::self_signed() else {
+        require::or_skip(false, "openssl makes no certificate");
+        return;
+    };
+    let folder = folder();
+    let admin = admin(folder.path());
+    let [pem, key] = [certificate.certificate(), certificate.key()].map(|path| path.display().to_string());
+    let secure = ["--tls-cert", &pem, "--tls-key", &key, "--http3"];
+    let may = ["--admin", "unix:admin.sock", "--admin-may", "stop"];
+    let served = Served::start(folder.path(), &[&secure[..], &may].concat(), "site");
+    let urls = folder.path().join("urls");
+    let own = format!("https://127.0.0.1:{}", served.port);
+    fs::write(&urls, format!("{own}/large\n{own}/a.txt\n")).expect("writes");
+    // One connection with one request at a time; the first would take a minute.
+    let client = support::weir()
+        .args(["load", "--http3", "--insecure", "--json", "-q", "-n", "2", "-c", "1", "--streams", "1"])
+        .args(["--limit-read", "1MB/s", "--urls"])
+        .arg(&urls)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let meant = wait_for(|| {
+        let listed = json(&["connections", "--json", &admin]);
+        let connection = listed["connections"].get(0)?.clone();
+        let stream = connection["under_way"].get(0)?["stream"].as_u64()?;
+        (connection["protocol"] == "HTTP/3").then(|| format!("{}/{stream}", connection["id"].as_str().expect("an id")))
+    });
+    assert_eq!(said(&output(&["connections", "--stop", &meant, &admin])), "ended 1 request\n");
+    let told: Value = serde_json::from_slice(&client.wait_with_output().expect("ends").stdout).expect("JSON");
+    assert_eq!((&told["errors"], &told["successes"]), (&json!({ "stream_reset": 1 }), &json!(1)), "{told:#}");
+    assert_eq!(told["connections"], 1, "the other request went over the same connection: {told:#}");
 }
