@@ -245,9 +245,11 @@ fn check_under_way(stand: &Stand) {
     assert!(seen["response"]["fields"].to_string().contains("text/plain"), "{seen:#}");
 }
 
-/// What cannot be answered as a request is told with its connection and stream.
+/// What cannot be answered as a request is told with its connection and stream. Our client of HTTP/3 begins to send such a
+/// head before it has read the server's settings: the frame's length alone has to be too much.
 fn check_unfit(stand: &Stand) {
-    let field = format!("X-Large: {}", "x".repeat(20_000));
+    let bytes = if stand.asked == Asked::H3 { 40_000 } else { 20_000 };
+    let field = format!("X-Large: {}", "x".repeat(bytes));
     let seen = stand.seen_one(&["status=431"], "/a.txt", &[&field]);
     check_network(&seen, stand);
     assert_eq!((text(&seen, "/method"), count(&seen, "/status")), ("", 431), "{seen:#}");
@@ -261,9 +263,7 @@ fn check_all(asked: Asked) {
     check_upstream(&stand);
     check_streams(&stand);
     check_under_way(&stand);
-    if asked != Asked::H3 {
-        check_unfit(&stand);
-    }
+    check_unfit(&stand);
 }
 
 #[test]
