@@ -7,11 +7,11 @@ mod support;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::served::Served;
@@ -145,6 +145,33 @@ fn replayed(folder: &Path) -> Value {
     last
 }
 
+/// A watch of all requests for sound, and its lines; it has begun.
+fn watch(folder: &Path, requests: usize) -> (Child, BufReader<ChildStdout>) {
+    let admin = format!("unix:{}", folder.join("admin.sock").display());
+    let options = ["watch", "--admin", &admin, "--json", "--show", "rules", "-n", &requests.to_string(), "path=/a.*"];
+    let mut child = support::weir().args(options).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped"));
+    let mut begin = String::new();
+    lines.read_line(&mut begin).expect("reads");
+    // Loops learn of the watcher a moment later.
+    std::thread::sleep(Duration::from_millis(200));
+    (child, lines)
+}
+
+/// Each swap is told with its time, and the rules that decided.
+fn is_told(line: &str) {
+    let told: Value = serde_json::from_str(line).expect("JSON");
+    let rules = &told["rules"];
+    let swapped: Vec<&str> =
+        rules["swapped"].as_array().into_iter().flatten().filter_map(|one| one["variant"].as_str()).collect();
+    assert_eq!(swapped, ["small", "full"], "{told:#}");
+    let at_us = |number: usize| rules["swapped"][number]["at_us"].as_u64().expect("a time");
+    assert!(1_500_000 <= at_us(0) && at_us(0) < at_us(1) && at_us(1) <= told["whole_us"].as_u64().expect("a time"));
+    let decided: Vec<&str> =
+        rules["decided"].as_array().into_iter().flatten().filter_map(|one| one["rule"].as_str()).collect();
+    assert_eq!((decided, &rules["undetermined"]), (vec!["drop", "back"], &Value::Null), "{told:#}");
+}
+
 /// Between two ticks: of a link that changes the rules are told when it is read.
 #[test]
 fn sound_is_swapped_within_two_seconds_when_the_client_becomes_slower_and_when_it_becomes_faster() {
@@ -161,6 +188,7 @@ fn sound_is_swapped_within_two_seconds_when_the_client_becomes_slower_and_when_i
     fs::write(folder.join("swap.policy"), policy).expect("writes");
     let args = ["--policy", "swap.policy", "--tick", "10s", "--decisions", "log.jsonl", "--admin", "unix:admin.sock"];
     let mut served = Served::start(folder, &args, "site");
+    let (mut watcher, mut watched) = watch(folder, 2);
     let mp3 = ["-c:a", "libmp3lame", "-b:a"];
     let aac = ["-c:a", "aac", "-b:a"];
     for (number, (ending, codec, frame)) in (0..).zip([("mp3", mp3, 1152), ("aac", aac, 1024)]) {
@@ -180,11 +208,15 @@ fn sound_is_swapped_within_two_seconds_when_the_client_becomes_slower_and_when_i
         assert!(slower < SOON && faster < SOON, "{ending}: {slower:?} and {faster:?}");
         listener.rate = 1e9;
         while listener.take() {}
+        let mut line = String::new();
+        watched.read_line(&mut line).expect("reads");
+        is_told(&line);
         let received = folder.join(format!("got.{ending}"));
         fs::write(&received, &listener.got).expect("writes");
         let (lasts, expected) = (samples(&received), samples(&plain));
         assert!(lasts.abs_diff(expected) <= frame, "{lasts} samples in place of {expected}: {ending}");
     }
+    assert!(watcher.wait().expect("it ends").success());
     served.signal(libc::SIGTERM);
     assert!(served.child.wait().expect("it ends").success());
     let last = replayed(folder);

@@ -590,6 +590,10 @@ impl Adviser for Shared {
         Some(decided)
     }
 
+    fn decided_last(&self, connection: u64) -> Option<DecidedBy> {
+        open(&self.rules)?.decided_last(connection)
+    }
+
     fn end(&self, connection: u64, ticket: u64, _bytes: u64, failed: bool) {
         let ticket = Ticket::told(ticket);
         if ticket == Ticket::NONE {

@@ -62,6 +62,14 @@ pub(crate) fn of_session(decisions: &[Decision], session: u64, before: u64) -> V
         .collect()
 }
 
+/// What was decided last for a session.
+pub(crate) fn last_of_session(decisions: &[Decision], session: u64) -> Option<DecidedBy> {
+    let at = decisions.iter().rposition(|decision| {
+        decision.outcome.is_fired() && matches!(decision.subject, Subject::Session { number, .. } if number == session)
+    })?;
+    of_session(&decisions[at..=at], session, 0).pop()
+}
+
 fn decided_by(decision: &Decision, orders: String) -> DecidedBy {
     DecidedBy { rule: decision.rule.clone(), file: decision.file.clone(), line: decision.line, orders }
 }
@@ -122,6 +130,10 @@ mod tests {
         decisions[1].outcome = Outcome::Limited;
         let found = of_session(&decisions, 5, 1);
         assert_eq!((found.len(), found[0].orders.as_str(), found[0].line), (1, "use small", 7));
+        decisions.push(decision(4, "back", of(5), choose()));
+        assert_eq!(last_of_session(&decisions, 5).map(|by| by.rule), Some("back".to_owned()));
+        assert!(last_of_session(&decisions, 6).is_none() && last_of_session(&[], 5).is_none());
+        decisions.pop();
         assert!(of_session(&decisions, 6, 0).is_empty() && of_session(&decisions, 5, 3).is_empty());
     }
 }

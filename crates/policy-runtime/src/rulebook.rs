@@ -296,6 +296,11 @@ impl Rulebook {
         (self.decisions_gone <= before).then(|| decided::of_session(&self.decisions, session, before))
     }
 
+    /// The rule that has decided last for a session, if that is here still.
+    pub(crate) fn decided_last(&self, session: u64) -> Option<DecidedBy> {
+        decided::last_of_session(&self.decisions, session)
+    }
+
     fn note(&mut self, at_ms: u64, what: Recorded) {
         if !self.is_recorded {
             return;

@@ -184,6 +184,14 @@ fn rules(of: &Value) -> Vec<String> {
         let line = count(by, "/line").unwrap_or(0);
         format!("rule {} ({}:{line}): {}", string(by, "/rule"), string(by, "/file"), string(by, "/orders"))
     }));
+    let swapped = of.get("swapped").and_then(Value::as_array);
+    lines.extend(swapped.into_iter().flatten().map(|swap| {
+        format!(
+            "after {} it went on in the variant {}",
+            took(count(swap, "/at_us").unwrap_or(0)),
+            string(swap, "/variant")
+        )
+    }));
     if is("undetermined") {
         lines.push("which rule decided cannot be told: the rules were busy at that moment".to_owned());
     }

@@ -152,7 +152,10 @@ impl Exchange {
     #[cold]
     #[inline(never)]
     pub(crate) fn finish_watched(&mut self) {
-        let Some(underway) = self.record.watched.take() else { return };
+        let Some(mut underway) = self.record.watched.take() else { return };
+        if let Some(advised) = self.record.advised.as_ref().filter(|advised| !advised.swapped().is_empty()) {
+            underway.swapped(advised.swapped());
+        }
         underway.end(Ending {
             status: self.status,
             is_complete: self.is_finished(),

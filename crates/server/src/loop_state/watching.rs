@@ -9,7 +9,6 @@ use crate::files::resource::{Content, Resource};
 use crate::files::variants::{self, FULL};
 use crate::http::request::Request;
 use crate::io::clock::Clock;
-use crate::policy::advice::DecidedBy;
 use crate::policy::client_peer::ClientPeer;
 use crate::policy::throttle::{Aside, Place};
 use crate::routing::{Router, host_name};
@@ -157,17 +156,12 @@ fn rules((waited_ms, decisions): (u64, Option<u64>), exchange: &Exchange) -> Rul
     let asked = advised.is_some() || by_lease;
     let known = advised.as_ref().map_or(Some(Vec::new()), |advised| advised.decided_by(decisions));
     let undetermined = known.is_none();
-    let decided: Vec<DecidedSeen> = known.iter().flatten().map(decided).collect();
+    let decided: Vec<DecidedSeen> = known.iter().flatten().map(DecidedSeen::of).collect();
     let policy = asked.then(|| "policy".to_owned());
     let names = policy.into_iter().chain(decided.iter().map(|decided| decided.rule.clone())).collect();
     let (chosen, stale) = (exchange.record.is_chosen(), advised.as_ref().is_some_and(|advised| advised.is_stale));
     let variant = exchange.resource().filter(|_| chosen).map(|resource| variant(resource));
-    RulesSeen { names, decided, undetermined, variant, asked, by_lease, chosen, stale, waited_ms }
-}
-
-fn decided(by: &DecidedBy) -> DecidedSeen {
-    let text = |text: &str| text_shown(text.as_bytes());
-    DecidedSeen { rule: text(&by.rule), file: text(&by.file), line: by.line, orders: text(&by.orders) }
+    RulesSeen { names, decided, undetermined, variant, asked, by_lease, chosen, stale, waited_ms, swapped: Vec::new() }
 }
 
 /// The name of the variant that content is of, which was chosen for a client.

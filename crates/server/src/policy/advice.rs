@@ -167,6 +167,11 @@ pub trait Adviser: Send + Sync + std::fmt::Debug {
     fn decided_by(&self, _question: &DecidedQuestion) -> Option<Vec<DecidedBy>> {
         Some(Vec::new())
     }
+    /// The rule that has decided last for the session of a connection; none where that cannot be told any more, or not
+    /// without a wait. Asked when a response is to go on in another variant.
+    fn decided_last(&self, _connection: u64) -> Option<DecidedBy> {
+        None
+    }
     /// It is over; the ticket is that of the advice.
     fn end(&self, connection: u64, ticket: u64, bytes: u64, failed: bool);
 }

@@ -4,7 +4,7 @@ use crate::files::resource::Resource;
 use crate::io::clock::now_ms;
 use crate::policy::advice::{Advice, DecidedBy, DecidedQuestion, Question};
 use crate::policy::client_peer::ClientPeer;
-use crate::policy::codec_swap::{Stream, StreamPlace};
+use crate::policy::codec_swap::{Stream, StreamPlace, Swapped};
 use crate::policy::leased::Again;
 use crate::policy::link::LOOK_MS;
 use crate::policy::policy_client::PolicyClient;
@@ -125,6 +125,12 @@ impl Advised {
         self.policy_client.adviser.decided_by(&question)
     }
 
+    /// The first 16 times that its stream went on in another variant.
+    #[cold]
+    pub(crate) fn swapped(&self) -> &[Swapped] {
+        self.stream.as_ref().map_or(&[], |stream| stream.swapped())
+    }
+
     /// Tells how long the request had to wait, in nanoseconds.
     #[cold]
     pub(crate) fn waited(&self, waited_ns: u64) {
@@ -143,7 +149,8 @@ impl Advised {
         if let Some(stream) = &mut self.stream {
             stream.pace(link);
             if let Some(wanted) = stream.wish(wanted, now_ms) {
-                stream.want(&wanted, &self.policy_client);
+                let by = || self.policy_client.adviser.decided_last(self.peer.connection);
+                stream.want(&wanted, &self.policy_client, by);
             }
         }
     }

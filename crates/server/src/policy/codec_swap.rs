@@ -15,7 +15,7 @@ use crate::media::audio;
 use crate::media::audio::carrier::{self, BEFORE_MAX};
 use crate::media::audio::frame::{self, HEAD_BYTES};
 use crate::media::audio::index::{Index, Place};
-use crate::policy::advice::Link;
+use crate::policy::advice::{DecidedBy, Link};
 use crate::policy::indexes::{SEARCH_BYTES, Sound};
 use crate::policy::policy_client::PolicyClient;
 use std::cell::RefCell;
@@ -23,12 +23,15 @@ use std::io;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Bytes of a piece: of a quarter of a second, as far as it is known how much that is. The kernel takes a piece as a
 /// whole, and until it does nothing is heard of the client; larger ones would be heard of too late where it becomes
 /// slow.
 const PIECE_BYTES: std::ops::RangeInclusive<usize> = 1024..=4096;
 const PIECE_S: f64 = 0.25;
+/// Swaps of a response that are kept to be told.
+const SWAPPED_MAX: usize = 16;
 /// How long rules have to measure the link of a client that came from another server.
 const FIRST_WISH_MS: u64 = 2_000;
 
@@ -79,6 +82,24 @@ struct FirstWish {
     from_ms: u64,
 }
 
+/// What a stream is to go on with.
+#[derive(Debug)]
+struct Wanted {
+    name: Arc<str>,
+    track: Track,
+    by: Option<DecidedBy>,
+}
+
+/// A response went on in another variant.
+#[derive(Debug)]
+pub(crate) struct Swapped {
+    pub(crate) at: Instant,
+    /// The name of the variant; `full` is the file itself.
+    pub(crate) variant: String,
+    /// The rule that wanted it; none where that was not known any more.
+    pub(crate) by: Option<DecidedBy>,
+}
+
 /// A response that is made piece by piece.
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -87,7 +108,7 @@ pub(crate) struct Stream {
     /// Which variant the track is, as it was asked for.
     name: Arc<str>,
     /// What it is to go on with, once the frame is found.
-    wanted: Option<(Arc<str>, Track)>,
+    wanted: Option<Wanted>,
     /// Variants that cannot be gone on with: they are not asked for again.
     refused: Vec<Arc<str>>,
     /// The next byte of the track, and which frame begins there; behind the last frame there is none.
@@ -96,9 +117,15 @@ pub(crate) struct Stream {
     piece_bytes: usize,
     is_over: bool,
     first_wish: Option<FirstWish>,
+    swapped: Vec<Swapped>,
 }
 
 impl Stream {
+    /// The first 16 times that it went on in another variant.
+    pub(super) fn swapped(&self) -> &[Swapped] {
+        &self.swapped
+    }
+
     /// Begins with a file; none if it is no sound that can be swapped.
     pub(crate) fn begin(
         family: Family,
@@ -119,6 +146,7 @@ impl Stream {
             piece_bytes: *PIECE_BYTES.start(),
             is_over: false,
             first_wish: None,
+            swapped: Vec::new(),
         })
     }
 
@@ -179,9 +207,14 @@ impl Stream {
         }
     }
 
-    /// Goes on with another variant as soon as that is possible.
-    pub(crate) fn want(&mut self, names: &Arc<str>, policy_client: &PolicyClient) {
-        let is_settled = self.wanted.as_ref().map_or(&self.name, |(name, _)| name) == names;
+    /// Goes on with another variant as soon as that is possible; `by` says which rule wants it.
+    pub(crate) fn want(
+        &mut self,
+        names: &Arc<str>,
+        policy_client: &PolicyClient,
+        by: impl FnOnce() -> Option<DecidedBy>,
+    ) {
+        let is_settled = self.wanted.as_ref().map_or(&self.name, |wanted| &wanted.name) == names;
         if is_settled || self.refused.contains(names) {
             return;
         }
@@ -190,9 +223,16 @@ impl Stream {
                 // It is the same file by another name.
                 (self.name, self.wanted) = (Arc::clone(names), None);
             }
-            Some(track) => self.wanted = Some((Arc::clone(names), track)),
+            Some(track) => self.wanted = Some(Wanted { name: Arc::clone(names), track, by: by() }),
             None => self.refuse(Arc::clone(names), policy_client),
         }
+    }
+
+    /// Which of the named variants a track is.
+    fn variant_of<'n>(&self, names: &'n str, track: &Track) -> &'n str {
+        let is_it =
+            |name: &&str| variants::path_of(&self.family.path, name).is_some_and(|path| *path == *track.resource.path);
+        names.split_ascii_whitespace().find(is_it).unwrap_or(variants::FULL)
     }
 
     /// The file of a variant, if decoders go on with it.
@@ -298,10 +338,10 @@ impl Stream {
 
     /// Goes on in what is wanted, if its frame is found by now; the piece gets the frame that leads over.
     fn swap(&mut self, piece: &mut Vec<u8>, policy_client: &PolicyClient) -> io::Result<()> {
-        let Some((name, track)) = self.wanted.take() else { return Ok(()) };
+        let Some(Wanted { name, track, by }) = self.wanted.take() else { return Ok(()) };
         // Before the first frame there is only what stands before it, and behind the last one nothing to go on with.
         let Some(number) = self.frame.filter(|_| self.at >= self.track.index.borrow().start) else {
-            self.wanted = self.frame.map(|_| (name, track));
+            self.wanted = self.frame.map(|_| Wanted { name, track, by });
             return Ok(());
         };
         let sound = Sound(&track.resource);
@@ -309,7 +349,7 @@ impl Stream {
         let at = match place {
             Place::At(at) => at,
             Place::Later => {
-                self.wanted = Some((name, track));
+                self.wanted = Some(Wanted { name, track, by });
                 return Ok(());
             }
             Place::Beyond => {
@@ -345,6 +385,10 @@ impl Stream {
             next += 1;
         }
         policy_client.counts().swaps.add(1);
+        if self.swapped.len() < SWAPPED_MAX {
+            let variant = self.variant_of(&name, &track).to_owned();
+            self.swapped.push(Swapped { at: Instant::now(), variant, by });
+        }
         (self.track, self.name, self.at, self.frame) = (track, name, at, Some(next));
         Ok(())
     }

@@ -2,6 +2,8 @@
 //! taken down.
 
 use super::bodies::BodiesSeen;
+use super::redaction::text_shown;
+use crate::policy::advice::DecidedBy;
 use crate::telemetry::request_filter::RequestFacts;
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr};
@@ -150,6 +152,23 @@ pub(crate) struct DecidedSeen {
     pub(crate) orders: String,
 }
 
+/// A response that went on in another variant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct SwappedSeen {
+    /// Since the request began, in microseconds.
+    pub(crate) at_us: u64,
+    /// The name of the variant.
+    pub(crate) variant: String,
+}
+
+impl DecidedSeen {
+    /// What the rules of a policy tell of one of them.
+    pub(crate) fn of(by: &DecidedBy) -> Self {
+        let text = |text: &str| text_shown(text.as_bytes());
+        Self { rule: text(&by.rule), file: text(&by.file), line: by.line, orders: text(&by.orders) }
+    }
+}
+
 /// What rules did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct RulesSeen {
@@ -164,6 +183,9 @@ pub(crate) struct RulesSeen {
     /// The variant that answers where one was chosen; `full` is the file itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) variant: Option<String>,
+    /// Variants that the response went on in, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) swapped: Vec<SwappedSeen>,
     /// Whether the policy was asked.
     pub(crate) asked: bool,
     /// Whether a lease answered in place of the policy.

@@ -2,10 +2,14 @@
 
 use super::head;
 use super::redaction::text_shown;
-use super::seen::{ArmSeen, CacheSeen, FileSeen, HeadSeen, Network, RoutesSeen, RulesSeen, ScriptSeen, Seen, Timing};
+use super::seen::{
+    ArmSeen, CacheSeen, DecidedSeen, FileSeen, HeadSeen, Network, RoutesSeen, RulesSeen, ScriptSeen, Seen, SwappedSeen,
+    Timing,
+};
 use super::sink::Sink;
 use super::steps::Steps;
 use crate::http::request::Request;
+use crate::policy::codec_swap::Swapped;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -85,9 +89,27 @@ impl Underway {
         (self.seen.routes, self.seen.script, self.seen.upstream) = (Some(routes), script, upstream);
     }
 
-    /// Names of routes and tables, by which filters choose.
+    /// Names of routes and tables, by which filters choose, and what the policy decided.
     pub(crate) fn ruled(&mut self, rules: RulesSeen) {
         self.seen.rules = rules;
+    }
+
+    /// The policy had the response go on in other variants.
+    pub(crate) fn swapped(&mut self, swapped: &[Swapped]) {
+        let rules = &mut self.seen.rules;
+        for swap in swapped {
+            let at_us = swap.at.saturating_duration_since(self.began).as_micros();
+            let variant = text_shown(swap.variant.as_bytes());
+            rules.swapped.push(SwappedSeen { at_us: u64::try_from(at_us).unwrap_or(u64::MAX), variant });
+            let Some(by) = swap.by.as_ref().map(DecidedSeen::of) else {
+                rules.undetermined = true;
+                continue;
+            };
+            if !rules.decided.contains(&by) {
+                rules.names.push(by.rule.clone());
+                rules.decided.push(by);
+            }
+        }
     }
 
     /// The name that it has if it is told as a business transaction, and whose child it is then.
