@@ -110,6 +110,33 @@ fn activity_survives_kills_and_restarts_and_knows_what_was_done() {
 }
 
 #[test]
+fn a_take_over_is_marked_and_both_servers_count() {
+    let folder = folder();
+    let file = folder.path().join("act");
+    let mut former = Served::start(folder.path(), &ALL, "weir.toml");
+    gets(former.port, "/a.txt", 5);
+    let (pid, listen) = (former.child.id().to_string(), format!("127.0.0.1:{}", former.port));
+    let mut next = support::weir()
+        .args(["serve", "--listen", &listen, "--take-over", &pid])
+        .args(ALL)
+        .arg("weir.toml")
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    assert!(former.child.wait().expect("it ends").success());
+    gets(former.port, "/a.txt", 7);
+    // SAFETY: the call takes no pointers; the process is a child that was not waited for.
+    unsafe { libc::kill(next.id().cast_signed(), libc::SIGTERM) };
+    assert!(next.wait().expect("it ends").success());
+    assert_eq!((kept(&file), marks(&file)), (12, ["start", "start", "followed", "stop"].map(str::to_owned).to_vec()));
+    let shown = json(&["activity", "--json", file.to_str().expect("text")]);
+    let words = shown["marks"][1]["words"].as_str().expect("words");
+    assert!(words.ends_with(&format!(", took over from process {pid}")), "{words}");
+}
+
+#[test]
 fn a_torn_record_is_counted_and_other_files_are_refused() {
     let folder = folder();
     let file = folder.path().join("act");

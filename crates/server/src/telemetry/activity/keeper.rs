@@ -203,7 +203,7 @@ impl Keeper {
         }
         if !self.is_followed && self.sources.is_followed.load(Ordering::Relaxed) {
             self.is_followed = true;
-            self.mark(MarkKind::Followed, &format!("process {} keeps its tunnels only", std::process::id()));
+            self.mark(MarkKind::Followed, &format!("process {} has given its addresses away", std::process::id()));
         }
     }
 
