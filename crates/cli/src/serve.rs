@@ -4,6 +4,7 @@ mod beside;
 mod said;
 
 use crate::cluster::published::make_root;
+use crate::console::OwnConsole;
 use crate::given_files::ARM_BYTES_MAX;
 use crate::serve_cluster::{FromElsewhere, NodeFigures, node_number};
 use crate::serve_php;
@@ -414,6 +415,8 @@ struct Own {
     figures: Arc<NodeFigures>,
     /// What brings content that other nodes have.
     elsewhere: Arc<FromElsewhere>,
+    /// The pages of the admin address beside its own.
+    console: Arc<OwnConsole>,
     is_node: bool,
 }
 
@@ -432,8 +435,8 @@ impl Advising {
 
 impl Own {
     fn new(rules: Option<ArmRules>, admin: Option<Admin>, adapting: Option<&Adapting>, is_node: bool) -> Self {
-        let (figures, elsewhere) = (Arc::default(), Arc::default());
-        Self { rules, admin, adapting: adapting.map(Advising::of), figures, elsewhere, is_node }
+        let (figures, elsewhere, console) = (Arc::default(), Arc::default(), Arc::default());
+        Self { rules, admin, adapting: adapting.map(Advising::of), figures, elsewhere, console, is_node }
     }
 
     /// What the node process of a cluster tells and brings.
@@ -445,6 +448,7 @@ impl Own {
     fn over(&self, options: Options) -> Options {
         let mut options =
             Options { arm: self.rules.clone().or(options.arm), admin: self.admin.clone().or(options.admin), ..options };
+        options.admin_pages = Some(Arc::<OwnConsole>::clone(&self.console));
         if let Some(Advising { adviser, teller, file }) = &self.adapting {
             (options.adviser, options.teller) = (Some(Arc::clone(adviser)), Some(Arc::clone(teller)));
             options.read_again.push(file.clone());

@@ -61,6 +61,33 @@ impl Guard {
     }
 }
 
+/// The path of a console within a server's admin address.
+const MOUNTED: &str = "/console/";
+
+/// Whether a request to a console within an admin address gets an answer; the rest of its target.
+///
+/// That address has checked the name by which it is called, and the token: `may_ask`. Files hold no figures, so that a link
+/// to the page may be followed from other pages, and without a token.
+pub(crate) fn admit_mounted(request: &Request, may_ask: bool) -> Result<&str, Refusal> {
+    let rest = request.target.strip_prefix(MOUNTED).ok_or(Refusal::NoCall)?;
+    let is_file = !rest.starts_with("api/");
+    let site = request.header("sec-fetch-site").unwrap_or("none");
+    let is_followed = is_file && request.header("sec-fetch-mode") == Some("navigate");
+    if !["same-origin", "none"].contains(&site) && !is_followed {
+        return Err(Refusal::Origin);
+    }
+    // TLS may have been ended before us: by which scheme the page came is not known here.
+    let origin = request
+        .header("origin")
+        .map(|origin| origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")).unwrap_or_default());
+    if let Some(origin) = origin
+        && !request.header("host").is_some_and(|host| !host.is_empty() && host.eq_ignore_ascii_case(origin))
+    {
+        return Err(Refusal::Origin);
+    }
+    if is_file || may_ask { Ok(rest) } else { Err(Refusal::Token) }
+}
+
 /// The rest of a text behind its start; the time that it takes tells nothing of where they differ.
 fn same_start<'t>(text: &'t str, start: &str) -> Option<&'t str> {
     let bytes = text.as_bytes().get(..start.len())?;
@@ -100,6 +127,43 @@ mod tests {
         let other = format!("/{}/", "0".repeat(2 * WORD_BYTES));
         for target in ["/", "", "/api/1/has", &other, &page[..page.len() - 1], &format!("/\u{e4}{page}")] {
             assert!(matches!(guard.admit(&request(target, &[own])), Err(Refusal::Word)), "{target}");
+        }
+    }
+
+    #[test]
+    fn within_an_admin_address_calls_need_the_token_and_the_own_page() {
+        let host = ("host", "weir.example:9100");
+        let admit = |target: &str, headers: &[(&str, &str)], may_ask| {
+            let headers: Vec<_> = [host].iter().chain(headers).copied().collect();
+            admit_mounted(&request(target, &headers), may_ask).map(str::to_owned)
+        };
+        assert_eq!(admit("/console/api/1/has", &[], true).expect("let in"), "api/1/has");
+        assert_eq!(admit("/console/", &[], false).expect("a file"), "");
+        assert!(matches!(admit("/console/api/1/has", &[], false), Err(Refusal::Token)));
+        for own in ["http://weir.example:9100", "https://WEIR.example:9100"] {
+            assert!(admit("/console/api/1/has", &[("origin", own)], true).is_ok(), "{own}");
+        }
+        for other in ["http://weir.example", "null", "", "http://", "ftp://weir.example:9100", "weir.example:9100"] {
+            let asked = admit("/console/api/1/has", &[("origin", other)], true);
+            assert!(matches!(asked, Err(Refusal::Origin)), "{other}");
+        }
+        let followed = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")];
+        assert!(admit("/console/", &followed, false).is_ok(), "a link in another page");
+        assert!(matches!(admit("/console/console.js", &followed[..1], false), Err(Refusal::Origin)));
+        assert!(matches!(admit("/console/api/1/has", &followed, true), Err(Refusal::Origin)));
+        for target in ["/", "/console", "/consolx/", "console/"] {
+            assert!(matches!(admit(target, &[], true), Err(Refusal::NoCall)), "{target}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_call_is_let_in_without_the_token(rest in "[ -~]{0,40}", origin in "[ -~]{0,20}") {
+            let target = format!("/console/{rest}");
+            let asked = request(&target, &[("host", "h"), ("origin", origin.as_str())]);
+            if let Ok(rest) = admit_mounted(&asked, false) {
+                proptest::prop_assert!(!rest.starts_with("api/"));
+            }
         }
     }
 
