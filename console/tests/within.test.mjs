@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { get } from "node:http";
 import { createRequire } from "node:module";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -19,7 +20,7 @@ const POLICY = `atom "/**" {
         until rate@atom < 10rps;
 }
 `;
-let [folder, first, second, chromium] = [];
+let [folder, first, second, shown, chromium] = [];
 const settings = ["--admin-may", "stop", "--activity", "act", "--policy", "flood.policy", "--tick", "200ms"];
 
 before(async () => {
@@ -35,6 +36,7 @@ before(async () => {
 
 after(async () => {
   await chromium?.close();
+  if (shown) assert.equal(await shown.end(), 0, "Ctrl-C ends it with 0");
   await first?.end();
   await second?.end();
   if (folder) rmSync(folder, { recursive: true });
@@ -71,8 +73,8 @@ test("the page asks for the token, takes no wrong one, and keeps it for its tab 
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => location.hash === "#/now" && document.body.dataset.ready === "true");
   assert.equal(await page.locator("dialog").count(), 0);
-  const kept = await page.evaluate(() => ({ session: sessionStorage.length, local: localStorage.length, cookie: document.cookie, address: location.href, text: document.documentElement.outerHTML }));
-  assert.ok(kept.session === 1 && kept.local === 0 && kept.cookie === "" && !kept.address.includes(TOKEN) && !kept.text.includes(TOKEN));
+  const kept = await page.evaluate(() => ({ session: sessionStorage.getItem("token"), others: [JSON.stringify(localStorage), document.cookie, location.href, document.documentElement.outerHTML].join() }));
+  assert.ok(kept.session === TOKEN && !kept.others.includes(TOKEN));
   assert.ok(!urls.some((url) => url.includes(TOKEN)), "no address holds it");
   await page.reload();
   await ready(page);
@@ -101,7 +103,7 @@ test("each room of a server's own console, in both colours and all widths, passe
           await asked(first, "/a.txt");
           await page.waitForFunction(() => Number(document.querySelector("[data-came]")?.dataset.came) >= 1);
         }
-        if (room === "now") await page.waitForFunction(() => document.querySelector("tbody tr")?.innerText.includes("answers"));
+        if (room === "now") await page.waitForFunction(() => document.querySelector(".figures")?.innerText.includes("Connections"));
         assert.equal(await page.locator("[role=alert]:visible").count(), 0, `${room}: ${await page.locator("main").innerText()}`);
         assert.equal(await page.locator("h1").count(), 1, room);
         const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
@@ -121,17 +123,16 @@ test("each room of a server's own console, in both colours and all widths, passe
 
 test("a server's own console ends connections, has no rooms of runs, and its status page leads to it", { timeout: 120_000 }, async () => {
   const { page, context } = await let_in();
-  let ended = false;
-  const client = get(`${first.origin}/a.txt`, { agent: false, headers: { Connection: "keep-alive" } });
-  client.on("socket", (socket) => socket.on("close", () => (ended = true)));
-  client.on("error", () => {});
-  await new Promise((done) => client.on("response", (answer) => answer.resume().on("end", done)));
+  const client = connect(first.port, "127.0.0.1");
+  const ended = new Promise((done) => client.on("close", done).on("error", () => {}));
+  client.write("GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n");
+  await new Promise((done) => client.once("data", done));
   await page.goto(`${first.within}#/connections`);
   await page.waitForSelector("button.stop");
   await page.locator("button.stop").first().click();
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => document.getElementById("status").textContent.startsWith("Ended: 1 connection"));
-  assert.ok(ended, "it was ended");
+  await ended;
   await page.goto(`${first.within}#/runs`);
   await page.waitForSelector("[role=alert]:has-text('no room runs here')");
   await page.goto(`http://${first.admin}/`);
@@ -143,7 +144,7 @@ test("a server's own console ends connections, has no rooms of runs, and its sta
 });
 
 test("several servers stand side by side, are chosen by key and list, and a silent one is named", { timeout: 180_000 }, async () => {
-  const shown = await console_of(join(folder, "runs"), "--admin", first.admin, "--admin", `unix:${join(folder, "admin.sock")}`, "--token", join(folder, "token"));
+  shown = await console_of(join(folder, "runs"), "--admin", first.admin, "--admin", `unix:${join(folder, "admin.sock")}`, "--token", join(folder, "token"));
   const { page, faults, context } = await page_of(chromium, shown.address);
   await page.goto(shown.address);
   await page.waitForFunction(() => location.hash === "#/now" && document.body.dataset.ready === "true");
@@ -186,7 +187,6 @@ test("several servers stand side by side, are chosen by key and list, and a sile
   rmSync(join(folder, "admin.sock"), { force: true });
   second = await served(folder);
   await page.waitForFunction(() => [...document.querySelectorAll("tbody tr")].every((row) => row.innerText.includes("answers") && !row.innerText.includes("no server")));
-  assert.deepEqual(faults, []);
+  assert.deepEqual(faults.filter((fault) => !fault.includes("status of 502")), []);
   await context.close();
-  assert.equal(await shown.end(), 0);
 });

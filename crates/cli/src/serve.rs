@@ -53,6 +53,8 @@ Examples:
       a configuration to begin with; check it by weir check weir.toml
   weir serve --admin unix:admin.sock site
       with a status page: curl --unix-socket admin.sock http://w/metrics
+  weir serve --admin 127.0.0.1:9100 --admin-token token site
+      and http://127.0.0.1:9100/console/ shows in a browser what it does
   weir serve --admin unix:admin.sock --admin-may stop,mark --activity act site
       and weir activity, weir requests and weir connections show what it does
   weir serve --listen :80 --user www-data /srv/www
@@ -173,8 +175,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     rules: PolicyArgs,
 
-    /// Serve status and metrics at ADDR, to people (a page at /), programs (/status.json) and Prometheus (/metrics):
-    /// unix:PATH, for its owner only, or ADDRESS:PORT with a token
+    /// Serve status and metrics at ADDR, to people (pages at / and /console/), programs (/status.json) and Prometheus
+    /// (/metrics): unix:PATH, for its owner only, or ADDRESS:PORT with a token
     #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
 
