@@ -76,7 +76,7 @@ export const now: Room = {
   async show(asked) {
     const { servers } = asked.has;
     const all: Told[] = servers.map(() => ({ kind: "asked" }));
-    const into = h("div", { class: "stack" });
+    const into = h("div", { class: "stack servers" });
     const told_of = (index: number): Told => all[index] ?? { kind: "asked" };
     const draw = () => swap(into, servers.length === 1 ? alone(told_of(0)) : h("section", { class: "card" }, table("The servers now", COLUMNS, servers.map((one, index) => row(one.address, index, told_of(index))))));
     const head = servers.length === 1 ? title(asked, "The server now") : h("div", { class: "title" }, h("h1", {}, "The servers now"));
