@@ -149,7 +149,7 @@ export interface Connection {
 export interface Now { over_s: number; requests_per_s: number; client_errors_per_s: number; server_errors_per_s: number; refused_per_s: number; sent_bytes_per_s: number; connections: number; timed: number | null; p99_us: number | null }
 export interface Connections { connections: Connection[]; left_out: number; silent_loops: number; may_stop?: boolean }
 export interface Past { began_unix_ms: number; client: string; host: string; method: string; path: string; query: string; protocol: string; status: number; sent_bytes: number; duration_us: number }
-export interface History { requests: Past[]; matching: number; kept: number; gone: number; missed: number }
+export interface History { requests: Past[]; matching: number; looked_through?: number; kept: number; gone: number; missed: number }
 export interface Watched { type: "request"; number: number; at_unix_us: number; session: number; method: string; target: string; status: number; whole_us: number; told: [string, string[]][] }
 export type Line = Watched | { type: "left" | "end"; left_out: number; dropped: number; why?: string } | { type: "begin"; version: number } | { type: "gone"; why: string };
 export type Given = Record<string, string | number | undefined>;

@@ -34,7 +34,7 @@ function chip(given: Record<string, string>): HTMLElement | null {
 function shown(now: History, given: Record<string, string>): HTMLElement[] {
   const number = now.requests.length;
   const more = now.matching > number && number < MOST && h("a", { href: link("last", { ...given, limit: MOST }) }, `up to ${count(MOST)}`);
-  const words = `${count(number)} of ${count(now.matching)} like this, of the ${count(now.kept)} that are kept${now.gone > 0 ? `; ${count(now.gone)} before these are gone` : ""}${now.missed > 0 ? `; ${count(now.missed)} were not noted, as the history was being read` : ""}`;
+  const words = `${count(number)} of ${count(now.matching)} like this, of the ${count(now.kept)} that are kept${now.gone > 0 ? `; ${count(now.gone)} before these are gone` : ""}${now.missed > 0 ? `; ${count(now.missed)} were not noted, as the history was being read` : ""}${now.looked_through ? `; only the latest ${count(now.looked_through)} were looked through for this time` : ""}`;
   if (number === 0) return [h("p", { class: "card" }, given["from_unix_s"] ? "The history has no request of that time any more, or there was none." : "No request is like this.", h("br"), h("span", { class: "soft" }, words))];
   return [h("section", { class: "card" }, table("The last requests", COLUMNS, now.requests.map((past, index) => row(past, index, given["server"]))), h("p", { class: "row" }, h("span", { class: "soft" }, words), more))];
 }

@@ -1,5 +1,6 @@
 //! Who may ask: a browser of this host, by the address with the word, from the console's own page.
 
+use crate::admission::{Asked, Denied, admitted};
 use crate::refusal::{ConsoleError, Refusal};
 use std::fmt::Write;
 use std::io::Read;
@@ -61,31 +62,20 @@ impl Guard {
     }
 }
 
-/// The path of a console within a server's admin address.
-const MOUNTED: &str = "/console/";
-
 /// Whether a request to a console within an admin address gets an answer; the rest of its target.
-///
-/// That address has checked the name by which it is called, and the token: `may_ask`. Files hold no figures, so that a link
-/// to the page may be followed from other pages, and without a token.
 pub(crate) fn admit_mounted(request: &Request, may_ask: bool) -> Result<&str, Refusal> {
-    let rest = request.target.strip_prefix(MOUNTED).ok_or(Refusal::NoCall)?;
-    let is_file = !rest.starts_with("api/");
-    let site = request.header("sec-fetch-site").unwrap_or("none");
-    let is_followed = is_file && request.header("sec-fetch-mode") == Some("navigate");
-    if !["same-origin", "none"].contains(&site) && !is_followed {
-        return Err(Refusal::Origin);
-    }
-    // TLS may have been ended before us: by which scheme the page came is not known here.
-    let origin = request
-        .header("origin")
-        .map(|origin| origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")).unwrap_or_default());
-    if let Some(origin) = origin
-        && !request.header("host").is_some_and(|host| !host.is_empty() && host.eq_ignore_ascii_case(origin))
-    {
-        return Err(Refusal::Origin);
-    }
-    if is_file || may_ask { Ok(rest) } else { Err(Refusal::Token) }
+    let asked = Asked {
+        target: &request.target,
+        host: request.header("host"),
+        origin: request.header("origin"),
+        site: request.header("sec-fetch-site"),
+        mode: request.header("sec-fetch-mode"),
+    };
+    admitted(&asked, may_ask).map_err(|denied| match denied {
+        Denied::NotOurs => Refusal::NoCall,
+        Denied::Origin => Refusal::Origin,
+        Denied::Token => Refusal::Token,
+    })
 }
 
 /// The rest of a text behind its start; the time that it takes tells nothing of where they differ.

@@ -8,6 +8,7 @@
 //! Within a server's own admin address the console is a [`Mounted`].
 //! This crate knows neither options nor signals.
 
+mod admission;
 mod bundle;
 mod difference;
 mod figures;

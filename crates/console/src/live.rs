@@ -23,6 +23,8 @@ const MOST_STEPS: u32 = 1000;
 const MOST_LAST: u32 = 1000;
 /// Requests that are looked through for those of a time: as many as a history may keep.
 const MOST_KEPT: usize = 1_000_000;
+/// The same in the process of the server itself, whose memory they take: more than a history has that was not made longer.
+const MOST_KEPT_WITHIN: usize = 5000;
 
 /// The calls of the live rooms.
 #[derive(Debug)]
@@ -30,12 +32,18 @@ pub(crate) struct Live {
     /// Not empty.
     servers: Vec<Arc<dyn LiveServer>>,
     watches: Arc<AtomicUsize>,
+    looked_through: usize,
 }
 
 impl Live {
     /// None without a server.
     pub(crate) fn new(servers: Vec<Arc<dyn LiveServer>>) -> Option<Self> {
-        (!servers.is_empty()).then(|| Self { servers, watches: Arc::default() })
+        (!servers.is_empty()).then(|| Self { servers, watches: Arc::default(), looked_through: MOST_KEPT })
+    }
+
+    /// Of the server that this process is.
+    pub(crate) fn within(server: Arc<dyn LiveServer>) -> Self {
+        Self { servers: vec![server], watches: Arc::default(), looked_through: MOST_KEPT_WITHIN }
     }
 
     /// All servers, for `has`.
@@ -75,7 +83,7 @@ impl Live {
                 given.only(&["server"])?;
                 server.ask(&Question::Now)?
             }
-            "last" => last(server, given)?,
+            "last" => last(server, given, self.looked_through)?,
             "watch" => return self.watch(server, given),
             _ => return Err(Refusal::NoCall),
         };
@@ -109,7 +117,7 @@ impl Live {
 }
 
 /// The last requests; of a time, if one is given.
-fn last(server: &dyn LiveServer, given: &Parameters) -> Result<Value, Refusal> {
+fn last(server: &dyn LiveServer, given: &Parameters, looked_through: usize) -> Result<Value, Refusal> {
     given.only(&["filter", "limit", "from_unix_s", "to_unix_s", "server"])?;
     let filter = given.text("filter").unwrap_or_default();
     let limit = within(given, "limit", 100, MOST_LAST)? as usize;
@@ -117,7 +125,10 @@ fn last(server: &dyn LiveServer, given: &Parameters) -> Result<Value, Refusal> {
     if from_s.is_none() && to_s.is_none() {
         return Ok(server.ask(&Question::Requests { filter, limit })?);
     }
-    let mut told = server.ask(&Question::Requests { filter, limit: MOST_KEPT })?;
+    let mut told = server.ask(&Question::Requests { filter, limit: looked_through })?;
+    if told["matching"].as_u64() > Some(looked_through as u64) {
+        told["looked_through"] = looked_through.into();
+    }
     keep_of_time(&mut told, u64::from(from_s.unwrap_or(0))..u64::from(to_s.unwrap_or(u32::MAX)), limit);
     Ok(told)
 }

@@ -18,7 +18,7 @@ impl Mounted {
     /// `version`: the one that the page shows.
     #[must_use]
     pub fn new(version: String, server: Arc<dyn LiveServer>) -> Self {
-        Self { site: Site::without_runs(version, Live::new(vec![server])) }
+        Self { site: Site::without_runs(version, Some(Live::within(server))) }
     }
 
     /// The answer to a request. `may_ask`: it brought the token of the admin address, or that needs none.

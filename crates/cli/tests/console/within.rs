@@ -286,3 +286,18 @@ fn the_next_server_has_its_own_console() {
     let _ = second.kill();
     let _ = second.wait();
 }
+
+#[test]
+fn a_time_is_looked_for_among_a_bounded_number_of_requests() {
+    let folder = folder();
+    let (server, admin) = served(folder.path(), &["--history", "10000"]);
+    let right = format!("Host: weir\r\nAuthorization: Bearer {TOKEN}\r\n");
+    let mut connection = Connection::open(server.port).expect("connects");
+    (0..5100).for_each(|_| drop(connection.get("/a.txt").expect("an answer")));
+    let asked = |query: &str| json(&ask(tcp(&admin), &format!("GET /console/api/1/last?{query}"), &right).1);
+    wait_for(|| (asked("limit=1")["matching"].as_u64() >= Some(5100)).then_some(()));
+    assert!(asked("limit=1")["looked_through"].is_null());
+    let of_time = asked("from_unix_s=1&limit=1");
+    assert_eq!((of_time["looked_through"].as_u64(), of_time["matching"].as_u64()), (Some(5000), Some(5000)));
+    assert!(asked("from_unix_s=1&filter=path%3D/missing")["looked_through"].is_null());
+}
