@@ -1,8 +1,10 @@
 // The calls of docs/reference/console-api.md.
 
+import { fetched } from "./token.ts";
+
 export interface Part { name: string; words: string }
 export interface Server { address: string; categories: string[]; usual_categories: string[] }
-export interface Has { api: number; version: string; rooms: string[]; directories: string[]; parts: Part[]; server: Server | null }
+export interface Has { api: number; version: string; rooms: string[]; directories: string[]; parts: Part[]; server: Server | null; servers: Server[] }
 export interface State {
   run: string;
   state: "waiting" | "reading" | "open" | "failed";
@@ -144,9 +146,10 @@ export interface Connection {
   sent_bytes: number | null;
   under_way: { stream: number | null; request: string | null; sent_bytes: number }[];
 }
+export interface Now { over_s: number; requests_per_s: number; client_errors_per_s: number; server_errors_per_s: number; refused_per_s: number; sent_bytes_per_s: number; connections: number; timed: number | null; p99_us: number | null }
 export interface Connections { connections: Connection[]; left_out: number; silent_loops: number; may_stop?: boolean }
 export interface Past { began_unix_ms: number; client: string; host: string; method: string; path: string; query: string; protocol: string; status: number; sent_bytes: number; duration_us: number }
-export interface History { requests: Past[]; matching: number; kept: number; gone: number; missed: number }
+export interface History { requests: Past[]; matching: number; looked_through?: number; kept: number; gone: number; missed: number }
 export interface Watched { type: "request"; number: number; at_unix_us: number; session: number; method: string; target: string; status: number; whole_us: number; told: [string, string[]][] }
 export type Line = Watched | { type: "left" | "end"; left_out: number; dropped: number; why?: string } | { type: "begin"; version: number } | { type: "gone"; why: string };
 export type Given = Record<string, string | number | undefined>;
@@ -166,17 +169,18 @@ export function address(call: string, given: Given = {}): string {
 async function answered<T>(answer: Response): Promise<T> {
   const told: unknown = await answer.json().catch(() => ({ error: `the console answered ${answer.status}` }));
   if (answer.ok) return told as T;
+  if (answer.status === 401) throw new Refused("The server tells nothing without its token; reload the page to give it.", 401);
   const error = (told as { error?: unknown }).error;
   throw new Refused(typeof error === "string" ? error : `the console answered ${answer.status}`, answer.status);
 }
 
 export async function get<T>(call: string, given: Given = {}, signal?: AbortSignal): Promise<T> {
-  return answered<T>(await fetch(address(call, given), signal ? { signal } : {}));
+  return answered<T>(await fetched(address(call, given), signal ? { signal } : {}));
 }
 
 export async function post<T>(call: string, given: Given = {}, body = "", signal?: AbortSignal): Promise<T> {
   const headers = { "X-Weir-Console": "1", "Content-Type": "text/plain; charset=utf-8" };
-  return answered<T>(await fetch(address(call, given), { method: "POST", headers, body, ...(signal ? { signal } : {}) }));
+  return answered<T>(await fetched(address(call, given), { method: "POST", headers, body, ...(signal ? { signal } : {}) }));
 }
 
 // The longest line of a stream, in characters.
@@ -184,7 +188,7 @@ const MOST_LINE = 4 << 20;
 
 // Takes the lines of an answer that goes on, until it ends; empty lines only tell that it does go on.
 export async function follow<T>(call: string, given: Given, signal: AbortSignal, take: (line: T) => void): Promise<void> {
-  const answer = await fetch(address(call, given), { signal });
+  const answer = await fetched(address(call, given), { signal });
   if (!answer.ok || !answer.body) return void (await answered(answer));
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";

@@ -1,7 +1,8 @@
 // Rooms of a running server: asked again and again, and what is said when it does not answer.
 
-import { Refused } from "./api.ts";
+import { Refused, type Server } from "./api.ts";
 import { h } from "./dom.ts";
+import type { Given } from "./place.ts";
 import type { Asked } from "./room.ts";
 
 export const EVERY_MS = 2000;
@@ -14,6 +15,16 @@ export function why(error: unknown): string {
 // Whether asking the same again may help.
 export function may_pass(error: unknown): boolean {
   return !(error instanceof Refused && error.status === 400);
+}
+
+// The server that a page's address names: the first one without a word on it.
+export function server_of(has: { servers: Server[] }, number: string | undefined): Server | undefined {
+  return has.servers[Number(number ?? 1) - 1];
+}
+
+// What a call or a link to a live room says besides: which server.
+export function same_server(asked: Asked, given: Given = {}): Given {
+  return { ...given, server: asked.place.given["server"] };
 }
 
 export interface Note { box: HTMLElement; wrong: (text: string) => void; fine: () => void }
@@ -39,7 +50,7 @@ export function note(): Note {
 }
 
 export function title(asked: Asked, text: string, ...more: (Node | string)[]): HTMLElement {
-  return h("div", { class: "title" }, h("p", { class: "soft" }, h("bdi", {}, asked.has.server?.address ?? "")), h("h1", {}, text), ...more);
+  return h("div", { class: "title" }, h("p", { class: "soft" }, h("bdi", {}, server_of(asked.has, asked.place.given["server"])?.address ?? "")), h("h1", {}, text), ...more);
 }
 
 // Asks at once and every two seconds from then on, as long as the room is shown and its page can be seen.

@@ -16,7 +16,7 @@ export const HOSTILE = `<script>document.title='taken'<\u2044script>"'&\u202egpj
 export const HOSTILE_COMMAND = `<img src=x onerror="document.title='taken'">\u202e${"long ".repeat(2000)}`;
 export const HOSTILE_PROCESS = "<b id=taken>";
 
-async function free_port() {
+export async function free_port() {
   const server = createServer();
   await new Promise((done) => server.listen(0, "127.0.0.1", done));
   const { port } = server.address();
@@ -73,16 +73,28 @@ export async function long_run(events) {
 }
 
 // A running server that tells of itself at a socket in a folder of its own.
-export async function served(folder, ...options) {
+export function served(folder, ...options) {
+  return served_at({ folder, admin: "unix:admin.sock", asked: { socketPath: join(folder, "admin.sock"), headers: { Host: "w" } } }, ...options);
+}
+
+// The same over TCP, with the token of the folder's file `token`; `within` is the address of its own console.
+export async function served_over_tcp(folder, ...options) {
   const port = await free_port();
-  const child = spawn(WEIR, ["serve", "--listen", `127.0.0.1:${port}`, "--admin", "unix:admin.sock", ...options, "site"], { cwd: folder, stdio: "ignore" });
+  const admin = `127.0.0.1:${port}`;
+  const server = await served_at({ folder, admin, asked: { host: "127.0.0.1", port } }, "--admin-token", "token", ...options);
+  return { ...server, admin, within: `http://${admin}/console/` };
+}
+
+async function served_at({ folder, admin, asked }, ...options) {
+  const port = await free_port();
+  const child = spawn(WEIR, ["serve", "--listen", `127.0.0.1:${port}`, "--admin", admin, ...options, "site"], { cwd: folder, stdio: "ignore" });
   const ended = new Promise((done) => child.once("exit", done));
   const answers = (options) => new Promise((done) => {
-    const asked = request({ path: "/", ...options }, (answer) => done(answer.resume() !== null));
-    asked.on("error", () => done(false));
-    asked.end();
+    const sent = request({ path: "/", ...options }, (answer) => done(answer.resume() !== null));
+    sent.on("error", () => done(false));
+    sent.end();
   });
-  for (let tries = 0; !(await answers({ port, host: "127.0.0.1" })) || !(await answers({ socketPath: join(folder, "admin.sock"), headers: { Host: "w" } })); tries++) {
+  for (let tries = 0; !(await answers({ port, host: "127.0.0.1" })) || !(await answers(asked)); tries++) {
     if (tries > 600) throw new Error("weir serve does not answer");
     await new Promise((later) => setTimeout(later, 100));
   }

@@ -4,9 +4,9 @@ import { get, type Activity, type Mark } from "../api.ts";
 import { Curves, letter } from "../curves.ts";
 import { h, name, type Child } from "../dom.ts";
 import { bytes, count, counted, moment, per_minute, time } from "../format.ts";
-import { note, renewed, swap, title } from "../live.ts";
+import { note, renewed, same_server, swap, title } from "../live.ts";
 import { go, link } from "../place.ts";
-import type { Key, Room } from "../room.ts";
+import type { Asked, Key, Room } from "../room.ts";
 import { table } from "../table.ts";
 
 // Hours that are a click away, and the steps in which they are shown: minutes, then ten, an hour, three.
@@ -46,21 +46,21 @@ function wrongs(told: Activity): HTMLElement | null {
   return all.length > 0 ? h("section", { class: "card wrong" }, all.map((one) => h("p", {}, one))) : null;
 }
 
-function spans(now: number): HTMLElement {
-  const links = SPANS.map(([hours, words]) => h("li", {}, h("a", { href: link("activity", { hours }), "aria-current": hours === now ? "true" : undefined }, words)));
+function spans(asked: Asked, now: number): HTMLElement {
+  const links = SPANS.map(([hours, words]) => h("li", {}, h("a", { href: link("activity", same_server(asked, { hours })), "aria-current": hours === now ? "true" : undefined }, words)));
   const other = h("input", { type: "number", min: 1, max: MOST_HOURS, name: "hours", value: String(now), "aria-label": `Hours, 1 to ${MOST_HOURS}` });
   const form = h("form", { class: "row" }, other, h("span", { class: "soft" }, "hours"), h("button", { type: "submit" }, "Show"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    go("activity", { hours: other.value });
+    go("activity", same_server(asked, { hours: other.value }));
   });
   return h("div", { class: "row" }, h("ul", { class: "chips spans", "aria-label": "How long" }, links), form);
 }
 
 // One span longer or shorter.
-function turn(now: number, by: number): void {
+function turn(asked: Asked, now: number, by: number): void {
   const other = by > 0 ? SPANS.find(([hours]) => hours > now) : [...SPANS].reverse().find(([hours]) => hours < now);
-  if (other) go("activity", { hours: other[0] });
+  if (other) go("activity", same_server(asked, { hours: other[0] }));
 }
 
 export const activity: Room = {
@@ -74,14 +74,14 @@ export const activity: Room = {
     const [told, top, below, said] = [note(), h("div", { class: "stack" }), h("div", { class: "stack" }), h("p", { class: "unseen", role: "status" })];
     const card = h("section", { class: "card" }, h("p", { class: "soft" }, "A click on a step, or arrow keys and Enter, leads to its requests, where the history still has them. Times of a minute come when it is over. Times are of this browser's clock."));
     card.hidden = true;
-    asked.into.append(title(asked, "Activity"), spans(hours), told.box, top, card, below, said);
+    asked.into.append(title(asked, "Activity"), spans(asked, hours), told.box, top, card, below, said);
     let [curves, now]: [Curves | null, Activity | null] = [null, null];
     const chosen = (index: number) => {
       const step = now?.steps[index];
-      if (now && step) go("last", { from_unix_s: step.begin_unix_s, to_unix_s: step.begin_unix_s + now.step_s });
+      if (now && step) go("last", same_server(asked, { from_unix_s: step.begin_unix_s, to_unix_s: step.begin_unix_s + now.step_s }));
     };
     await renewed(asked, told, async () => {
-      now = await get<Activity>("activity", { hours, steps }, asked.signal);
+      now = await get<Activity>("activity", same_server(asked, { hours, steps }), asked.signal);
       swap(top, ...[wrongs(now), figures(now)].filter((one) => one !== null));
       if (curves) curves.renew(now);
       else {
@@ -103,8 +103,8 @@ export const activity: Room = {
       { keys: ["ArrowLeft"], words: "the step before", act: () => move(-1) },
       { keys: ["ArrowRight"], words: "the next step", act: () => move(1) },
       { keys: ["Enter"], words: "the requests of the step", act: () => (place === null ? asked.tell("Choose a step by the arrow keys first.") : chosen(place)) },
-      { keys: ["-"], words: "a longer time", act: () => turn(hours, 1) },
-      { keys: ["+", "="], words: "a shorter time", act: () => turn(hours, -1) },
+      { keys: ["-"], words: "a longer time", act: () => turn(asked, hours, 1) },
+      { keys: ["+", "="], words: "a shorter time", act: () => turn(asked, hours, -1) },
     ];
     return { keys, end: () => curves?.end() };
   },

@@ -3,7 +3,7 @@
 import { get, post, type Connection, type Connections } from "../api.ts";
 import { h, name, type Child } from "../dom.ts";
 import { bytes, count, counted, time } from "../format.ts";
-import { confirmed, note, renewed, swap, title, why } from "../live.ts";
+import { confirmed, note, renewed, same_server, swap, title, why } from "../live.ts";
 import { go, link } from "../place.ts";
 import type { Asked, Room } from "../room.ts";
 import { move, table, type Column } from "../table.ts";
@@ -20,7 +20,7 @@ function address_of(client: string): string {
 function end(asked: Asked, given: Record<string, string>): void {
   const ended = async () => {
     try {
-      const told = await post<Stopped>("stop", given, "", asked.signal);
+      const told = await post<Stopped>("stop", same_server(asked, given), "", asked.signal);
       const parts = [told.connections > 0 && counted(told.connections, "connection"), told.requests > 0 && counted(told.requests, "request"), told.silent_loops > 0 && `${counted(told.silent_loops, "loop")} will end it later`];
       asked.tell(`Ended: ${parts.filter((one) => one !== false).join(", ") || "nothing"}.`);
     } catch (error) {
@@ -40,7 +40,7 @@ function under_way(asked: Asked, one: Connection, may_stop: boolean): Child {
 
 function row(asked: Asked, one: Connection, may_stop: boolean): Child[] {
   const cells: Child[] = [
-    h("a", { href: link("connections", { client: address_of(one.client) }), "data-key": one.id, title: "the connections of this address" }, h("bdi", {}, one.client)), one.id, `${one.protocol}${one.is_secure ? " + TLS" : ""}`,
+    h("a", { href: link("connections", same_server(asked, { client: address_of(one.client) })), "data-key": one.id, title: "the connections of this address" }, h("bdi", {}, one.client)), one.id, `${one.protocol}${one.is_secure ? " + TLS" : ""}`,
     time(one.age_ms * 1e6), count(one.requests), bytes(one.received_bytes), bytes(one.sent_bytes), one.state, under_way(asked, one, may_stop)];
   if (may_stop) cells.push(h("button", { type: "button", class: "small stop", "data-key": `connection ${one.id}`, "aria-label": `End connection ${one.id} of ${one.client}`, onclick: () => end(asked, { connection: one.id }) }, "End"));
   return cells;
@@ -57,13 +57,13 @@ export const connections: Room = {
     const form = h("form", { class: "filter", role: "search" }, h("label", {}, "Address of a client", box), h("button", { type: "submit" }, "Filter"));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      go("connections", { client: box.value.trim() });
+      go("connections", same_server(asked, { client: box.value.trim() }));
     });
     const [told, into, rights] = [note(), h("div", { class: "stack" }), h("p", { class: "soft" })];
     const head = title(asked, "Connections", rights);
     asked.into.append(head, h("section", { class: "card" }, form), told.box, into);
     await renewed(asked, told, async () => {
-      const now = await get<Connections>("connections", { client }, asked.signal);
+      const now = await get<Connections>("connections", same_server(asked, { client }), asked.signal);
       const may_stop = now.may_stop === true;
       rights.textContent = may_stop ? "The server lets connections and requests be ended here." : "Nothing can be ended here: the server was not started with --admin-may stop.";
       const columns = may_stop ? [...COLUMNS, { name: "End" }] : COLUMNS;

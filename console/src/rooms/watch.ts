@@ -3,7 +3,7 @@
 import { follow, type Line, type Watched } from "../api.ts";
 import { h, name } from "../dom.ts";
 import { count, moment, time } from "../format.ts";
-import { EVERY_MS, may_pass, note, title, why, type Note } from "../live.ts";
+import { EVERY_MS, may_pass, note, same_server, server_of, title, why, type Note } from "../live.ts";
 import { go } from "../place.ts";
 import type { Asked, Key, Room } from "../room.ts";
 
@@ -84,7 +84,7 @@ async function watched(asked: Asked, told: Note, shown: Shown, given: { filter: 
   while (!asked.signal.aborted) {
     try {
       let gone = "";
-      await follow<Line>("watch", given, asked.signal, (line) => {
+      await follow<Line>("watch", same_server(asked, given), asked.signal, (line) => {
         if (line.type === "begin") told.fine();
         else if (line.type === "gone") gone = line.why;
         else if (line.type === "end") gone = "the server ends";
@@ -100,7 +100,7 @@ async function watched(asked: Asked, told: Note, shown: Shown, given: { filter: 
   }
 }
 
-function form(given: { filter: string; show: string }, categories: string[]): HTMLFormElement {
+function form(asked: Asked, given: { filter: string; show: string }, categories: string[]): HTMLFormElement {
   const chosen = given.show.split(",");
   const boxes = categories.map((one) => h("label", { class: "box" }, h("input", { type: "checkbox", name: "show", value: one, checked: chosen.includes(one) }), one));
   const made = h("form", { class: "filter", role: "search" },
@@ -109,7 +109,7 @@ function form(given: { filter: string; show: string }, categories: string[]): HT
   made.addEventListener("submit", (event) => {
     event.preventDefault();
     const data = new FormData(made);
-    go("watch", { filter: String(data.get("filter") ?? "").trim(), show: data.getAll("show").join(",") });
+    go("watch", same_server(asked, { filter: String(data.get("filter") ?? "").trim(), show: data.getAll("show").join(",") }));
   });
   return made;
 }
@@ -120,9 +120,9 @@ export const watch: Room = {
   of_run: false,
   key: "W",
   async show(asked) {
-    const { categories = [], usual_categories = [] } = asked.has.server ?? {};
+    const { categories = [], usual_categories = [] } = server_of(asked.has, asked.place.given["server"]) ?? {};
     const given = { filter: asked.place.given["filter"] ?? "", show: asked.place.given["show"] || usual_categories.join(",") };
-    const [told, shown, asks] = [note(), new Shown(), form(given, categories)];
+    const [told, shown, asks] = [note(), new Shown(), form(asked, given, categories)];
     const button = h("button", { type: "button", "aria-pressed": "false" }, "Pause (Space)");
     const pause = () => {
       shown.pause();

@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weir_server::AdminDoor;
 
 /// The largest file of a token that is read, in bytes.
 const TOKEN_BYTES_MAX: u64 = 1 << 20;
@@ -29,6 +30,7 @@ pub(crate) struct AdminAddress {
 enum Place {
     Unix(PathBuf),
     Tcp(SocketAddr, Option<String>),
+    Within(AdminDoor),
 }
 
 impl AdminAddress {
@@ -49,6 +51,16 @@ impl AdminAddress {
         Self::of(text, token)?.with_context(|| format!("{text} is no admin address; write unix:PATH or ADDRESS:PORT"))
     }
 
+    /// The server that this process is, which asks itself for no token.
+    pub(crate) fn within(door: AdminDoor) -> Self {
+        Self { text: door.address().to_owned(), place: Place::Within(door) }
+    }
+
+    /// Whether a token has a meaning there.
+    pub(crate) fn is_tcp(text: &str) -> bool {
+        text.parse::<SocketAddr>().is_ok()
+    }
+
     /// As it was given.
     pub(crate) fn text(&self) -> &str {
         &self.text
@@ -64,6 +76,12 @@ impl AdminAddress {
         match &self.place {
             Place::Unix(path) => {
                 let mut stream = UnixStream::connect(path).with_context(silent)?;
+                stream.set_read_timeout(Some(patience))?;
+                stream.write_all(asked(None).as_bytes()).with_context(silent)?;
+                Ok(Box::new(stream))
+            }
+            Place::Within(door) => {
+                let mut stream = door.open().with_context(silent)?;
                 stream.set_read_timeout(Some(patience))?;
                 stream.write_all(asked(None).as_bytes()).with_context(silent)?;
                 Ok(Box::new(stream))

@@ -4,6 +4,7 @@ mod beside;
 mod said;
 
 use crate::cluster::published::make_root;
+use crate::console::OwnConsole;
 use crate::given_files::ARM_BYTES_MAX;
 use crate::serve_cluster::{FromElsewhere, NodeFigures, node_number};
 use crate::serve_php;
@@ -52,6 +53,8 @@ Examples:
       a configuration to begin with; check it by weir check weir.toml
   weir serve --admin unix:admin.sock site
       with a status page: curl --unix-socket admin.sock http://w/metrics
+  weir serve --admin 127.0.0.1:9100 --admin-token token site
+      and http://127.0.0.1:9100/console/ shows in a browser what it does
   weir serve --admin unix:admin.sock --admin-may stop,mark --activity act site
       and weir activity, weir requests and weir connections show what it does
   weir serve --listen :80 --user www-data /srv/www
@@ -172,8 +175,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     rules: PolicyArgs,
 
-    /// Serve status and metrics at ADDR, to people (a page at /), programs (/status.json) and Prometheus (/metrics):
-    /// unix:PATH, for its owner only, or ADDRESS:PORT with a token
+    /// Serve status and metrics at ADDR, to people (pages at / and /console/), programs (/status.json) and Prometheus
+    /// (/metrics): unix:PATH, for its owner only, or ADDRESS:PORT with a token
     #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
 
@@ -414,6 +417,8 @@ struct Own {
     figures: Arc<NodeFigures>,
     /// What brings content that other nodes have.
     elsewhere: Arc<FromElsewhere>,
+    /// The pages of the admin address beside its own.
+    console: Arc<OwnConsole>,
     is_node: bool,
 }
 
@@ -432,8 +437,8 @@ impl Advising {
 
 impl Own {
     fn new(rules: Option<ArmRules>, admin: Option<Admin>, adapting: Option<&Adapting>, is_node: bool) -> Self {
-        let (figures, elsewhere) = (Arc::default(), Arc::default());
-        Self { rules, admin, adapting: adapting.map(Advising::of), figures, elsewhere, is_node }
+        let (figures, elsewhere, console) = (Arc::default(), Arc::default(), Arc::default());
+        Self { rules, admin, adapting: adapting.map(Advising::of), figures, elsewhere, console, is_node }
     }
 
     /// What the node process of a cluster tells and brings.
@@ -445,6 +450,7 @@ impl Own {
     fn over(&self, options: Options) -> Options {
         let mut options =
             Options { arm: self.rules.clone().or(options.arm), admin: self.admin.clone().or(options.admin), ..options };
+        options.admin_pages = Some(Arc::<OwnConsole>::clone(&self.console));
         if let Some(Advising { adviser, teller, file }) = &self.adapting {
             (options.adviser, options.teller) = (Some(Arc::clone(adviser)), Some(Arc::clone(teller)));
             options.read_again.push(file.clone());

@@ -1,6 +1,9 @@
-//! `weir console --admin` on real servers: what its page may ask, what it may not, and that no answer holds the token.
+//! `weir console --admin` on real servers, and the console within their admin address: what its page may ask, what it may
+//! not, and that no answer holds the token.
 
 mod support;
+#[path = "console/within.rs"]
+mod within;
 
 use serde_json::Value;
 use std::fs::{self, Permissions};
@@ -210,9 +213,76 @@ fn a_server_that_refuses_or_is_not_there_is_told_in_words() {
         (&["console", "--admin", "admin.sock"][..], "write unix:PATH or ADDRESS:PORT"),
         (&["console", "--admin", "127.0.0.1:1", "--token", "/there/is/none"][..], "/there/is/none"),
         (&["console", "--token", "token"][..], "--admin"),
+        (
+            &["console", "--admin", "unix:a", "--admin", "unix:b", "--token", "t"][..],
+            "only a server that is asked over TCP",
+        ),
     ] {
         let refused = output(args);
         let said = String::from_utf8_lossy(&refused.stderr);
         assert!(refused.status.code() == Some(2) && said.contains(words), "{args:?}: {said}");
     }
+}
+
+#[test]
+fn several_servers_are_told_apart_and_a_silent_one_is_named() {
+    let folder = folder();
+    let (first, admin) = served(folder.path(), &[]);
+    let second = Served::start(folder.path(), &["--admin", "unix:second.sock", "--admin-may", "stop"], "site");
+    let shown = Shown::start(folder.path(), &["--admin", &admin, "--admin", "unix:second.sock", "--token", "token"]);
+    let (_, has) = shown.json("has");
+    let addresses: Vec<_> = has["servers"].as_array().expect("servers").iter().map(|one| &one["address"]).collect();
+    assert_eq!((addresses[0].as_str(), addresses[1].as_str()), (Some(&*admin), Some("unix:second.sock")));
+    assert_eq!(has["server"], has["servers"][0]);
+    let mut connection = Connection::open(second.port).expect("connects");
+    // The time that requests took is counted from the first question on.
+    let (_, now) = shown.json("now?server=2");
+    assert!(now["timed"].is_null() && now["p99_us"].is_null(), "{now}");
+    wait_for(|| {
+        connection.get("/a.txt").expect("an answer");
+        let (_, now) = shown.json("now?server=2");
+        let is_known = now["p99_us"].as_u64().is_some_and(|us| us > 0) && now["requests_per_s"].as_f64() > Some(0.0);
+        (is_known && now["connections"] == 1).then_some(())
+    });
+    assert_eq!(shown.json("now").1["requests_per_s"], 0.0, "without a word it is the first one");
+    let may = |server: &str| shown.json(&format!("connections{server}")).1["may_stop"].as_bool();
+    assert_eq!((may(""), may("?server=1"), may("?server=2")), (Some(false), Some(false), Some(true)));
+    wait_for(|| (shown.json("last?server=2&filter=path%3D/a.txt").1["matching"].as_u64() > Some(0)).then_some(()));
+    assert_eq!(shown.json("last?server=1").1["matching"], 0);
+    for call in ["now", "activity", "last", "connections", "rules", "watch"] {
+        shown.refused(&format!("{call}?server=3"), 404, "there is no server 3 here, but 1 to 2");
+        assert_eq!(shown.json(&format!("{call}?server=x")).0, 400, "{call}");
+        assert_eq!(shown.json(&format!("{call}?server=0")).0, 404, "{call}");
+    }
+    assert_eq!(shown.asked("POST", &shown.call("stop?client=127.0.0.1&server=1"), OWN).0, 403);
+    let (status, ended) = shown.asked("POST", &shown.call("stop?client=127.0.0.1&server=2"), OWN);
+    assert!(status == 200 && ended.contains("\"connections\":1"), "{ended}");
+    drop(first);
+    shown.refused("now?server=1", 502, "no server answers there");
+    assert_eq!(shown.json("now?server=2").0, 200);
+}
+
+#[test]
+fn tokens_and_servers_that_do_not_fit_are_refused_in_words() {
+    let folder = folder();
+    let refused = |args: &[&str], words: &str| {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_weir")).arg("console").args(args).current_dir(folder.path()).output();
+        let output = output.expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(words), "{args:?}: {said}");
+    };
+    let (one, two, three) = ("127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3");
+    let servers = ["--admin", one, "--admin", two, "--admin", three, "--token", "token", "--token", "wrong"];
+    refused(&servers, "2 tokens are given for 3 addresses of TCP");
+    refused(&["--admin", one, "--token", "token", "--token", "wrong"], "2 tokens are given for 1 addresses");
+    refused(&["--admin", one, "--admin", one, "--token", "token"], "--admin 127.0.0.1:1 is given twice");
+    let nine: Vec<String> = (1..10).flat_map(|port| ["--admin".to_owned(), format!("127.0.0.1:{port}")]).collect();
+    refused(&nine.iter().map(String::as_str).collect::<Vec<_>>(), "9 servers are given, and a console shows 8 at most");
+    // In order: the second address gets the second token, the Unix socket between them none.
+    let (_first, admin) = served(folder.path(), &[]);
+    let mixed = ["--admin", one, "--admin", "unix:none", "--admin", &admin, "--token", "wrong", "--token", "token"];
+    let shown = Shown::start(folder.path(), &mixed);
+    assert_eq!(shown.json("connections?server=3").0, 200);
+    shown.refused("connections?server=2", 502, "no server answers there");
 }

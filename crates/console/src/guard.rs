@@ -1,5 +1,6 @@
 //! Who may ask: a browser of this host, by the address with the word, from the console's own page.
 
+use crate::admission::{Asked, Denied, admitted};
 use crate::refusal::{ConsoleError, Refusal};
 use std::fmt::Write;
 use std::io::Read;
@@ -61,6 +62,22 @@ impl Guard {
     }
 }
 
+/// Whether a request to a console within an admin address gets an answer; the rest of its target.
+pub(crate) fn admit_mounted(request: &Request, may_ask: bool) -> Result<&str, Refusal> {
+    let asked = Asked {
+        target: &request.target,
+        host: request.header("host"),
+        origin: request.header("origin"),
+        site: request.header("sec-fetch-site"),
+        mode: request.header("sec-fetch-mode"),
+    };
+    admitted(&asked, may_ask).map_err(|denied| match denied {
+        Denied::NotOurs => Refusal::NoCall,
+        Denied::Origin => Refusal::Origin,
+        Denied::Token => Refusal::Token,
+    })
+}
+
 /// The rest of a text behind its start; the time that it takes tells nothing of where they differ.
 fn same_start<'t>(text: &'t str, start: &str) -> Option<&'t str> {
     let bytes = text.as_bytes().get(..start.len())?;
@@ -100,6 +117,43 @@ mod tests {
         let other = format!("/{}/", "0".repeat(2 * WORD_BYTES));
         for target in ["/", "", "/api/1/has", &other, &page[..page.len() - 1], &format!("/\u{e4}{page}")] {
             assert!(matches!(guard.admit(&request(target, &[own])), Err(Refusal::Word)), "{target}");
+        }
+    }
+
+    #[test]
+    fn within_an_admin_address_calls_need_the_token_and_the_own_page() {
+        let host = ("host", "weir.example:9100");
+        let admit = |target: &str, headers: &[(&str, &str)], may_ask| {
+            let headers: Vec<_> = [host].iter().chain(headers).copied().collect();
+            admit_mounted(&request(target, &headers), may_ask).map(str::to_owned)
+        };
+        assert_eq!(admit("/console/api/1/has", &[], true).expect("let in"), "api/1/has");
+        assert_eq!(admit("/console/", &[], false).expect("a file"), "");
+        assert!(matches!(admit("/console/api/1/has", &[], false), Err(Refusal::Token)));
+        for own in ["http://weir.example:9100", "https://WEIR.example:9100"] {
+            assert!(admit("/console/api/1/has", &[("origin", own)], true).is_ok(), "{own}");
+        }
+        for other in ["http://weir.example", "null", "", "http://", "ftp://weir.example:9100", "weir.example:9100"] {
+            let asked = admit("/console/api/1/has", &[("origin", other)], true);
+            assert!(matches!(asked, Err(Refusal::Origin)), "{other}");
+        }
+        let followed = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")];
+        assert!(admit("/console/", &followed, false).is_ok(), "a link in another page");
+        assert!(matches!(admit("/console/console.js", &followed[..1], false), Err(Refusal::Origin)));
+        assert!(matches!(admit("/console/api/1/has", &followed, true), Err(Refusal::Origin)));
+        for target in ["/", "/console", "/consolx/", "console/"] {
+            assert!(matches!(admit(target, &[], true), Err(Refusal::NoCall)), "{target}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_call_is_let_in_without_the_token(rest in "[ -~]{0,40}", origin in "[ -~]{0,20}") {
+            let target = format!("/console/{rest}");
+            let asked = request(&target, &[("host", "h"), ("origin", origin.as_str())]);
+            if let Ok(rest) = admit_mounted(&asked, false) {
+                proptest::prop_assert!(!rest.starts_with("api/"));
+            }
         }
     }
 

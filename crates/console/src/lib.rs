@@ -5,14 +5,17 @@
 //! All figures come from the libraries of the commands: `weir explain` (`weir_explain`), `weir sql` (`weir_query`) and
 //! `weir view` (`weir_tiles`); the page draws them and computes none.
 //! A running server is asked by a [`LiveServer`], which the caller gives (`server.rs`; `live.rs` has the calls): its token is not known here.
+//! Within a server's own admin address the console is a [`Mounted`].
 //! This crate knows neither options nor signals.
 
+mod admission;
 mod bundle;
 mod difference;
 mod figures;
 mod filter;
 mod guard;
 mod live;
+mod mounted;
 mod opened;
 mod parameters;
 mod questions;
@@ -23,6 +26,7 @@ mod server;
 mod serving;
 mod site;
 
+pub use mounted::Mounted;
 pub use refusal::ConsoleError;
 pub use server::{Ended, LiveError, LiveServer, Question};
 pub use serving::{Console, Settings};

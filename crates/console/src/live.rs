@@ -9,10 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_endpoint::{Answer, Content};
 
-/// Rooms that a console has besides, if it was given a server.
-pub(crate) const ROOMS: [&str; 5] = ["activity", "connections", "watch", "last", "rules"];
+/// Rooms that a console has besides, if it was given a server, and the calls behind them.
+pub(crate) const ROOMS: [&str; 6] = ["activity", "connections", "watch", "last", "rules", "now"];
+/// Servers of a console. A page asks each of them at the same time.
+pub(crate) const MOST_SERVERS: usize = 8;
 /// Streams at a time: each holds a handler of the endpoint as long as it lasts.
-const MOST_WATCHES: usize = 4;
+pub(crate) const MOST_WATCHES: usize = 4;
 /// Hours of activity that the room shows: four weeks.
 const MOST_HOURS: u32 = 672;
 /// Steps of activity that a page is wide enough for.
@@ -21,67 +23,78 @@ const MOST_STEPS: u32 = 1000;
 const MOST_LAST: u32 = 1000;
 /// Requests that are looked through for those of a time: as many as a history may keep.
 const MOST_KEPT: usize = 1_000_000;
+/// The same in the process of the server itself, whose memory they take: more than a history has that was not made longer.
+const MOST_KEPT_WITHIN: usize = 5000;
 
 /// The calls of the live rooms.
 #[derive(Debug)]
 pub(crate) struct Live {
-    server: Arc<dyn LiveServer>,
+    /// Not empty.
+    servers: Vec<Arc<dyn LiveServer>>,
     watches: Arc<AtomicUsize>,
+    looked_through: usize,
 }
 
 impl Live {
-    pub(crate) fn new(server: Arc<dyn LiveServer>) -> Self {
-        Self { server, watches: Arc::default() }
+    /// None without a server.
+    pub(crate) fn new(servers: Vec<Arc<dyn LiveServer>>) -> Option<Self> {
+        (!servers.is_empty()).then(|| Self { servers, watches: Arc::default(), looked_through: MOST_KEPT })
     }
 
-    /// For `has`.
-    pub(crate) fn told(&self) -> Value {
-        let (all, usual) = self.server.categories();
-        json!({ "address": self.server.address(), "categories": all, "usual_categories": usual })
+    /// Of the server that this process is.
+    pub(crate) fn within(server: Arc<dyn LiveServer>) -> Self {
+        Self { servers: vec![server], watches: Arc::default(), looked_through: MOST_KEPT_WITHIN }
+    }
+
+    /// All servers, for `has`.
+    pub(crate) fn told(&self) -> Vec<Value> {
+        let one = |server: &Arc<dyn LiveServer>| {
+            let (all, usual) = server.categories();
+            json!({ "address": server.address(), "categories": all, "usual_categories": usual })
+        };
+        self.servers.iter().map(one).collect()
+    }
+
+    /// That of a call; the first where it says nothing.
+    fn server(&self, given: &Parameters) -> Result<&dyn LiveServer, Refusal> {
+        let number = given.number::<u32>("server")?.unwrap_or(1);
+        let found = (number as usize).checked_sub(1).and_then(|index| self.servers.get(index));
+        found.map(|server| &**server).ok_or(Refusal::NoSuchServer { number, last: self.servers.len() })
     }
 
     /// A call that only reads.
     pub(crate) fn read(&self, call: &str, given: &Parameters) -> Result<Answer, Refusal> {
+        let server = self.server(given)?;
         let told = match call {
             "activity" => {
-                given.only(&["hours", "steps"])?;
+                given.only(&["hours", "steps", "server"])?;
                 let hours = within(given, "hours", 24, MOST_HOURS)?;
-                self.server.ask(&Question::Activity { hours, steps: within(given, "steps", 120, MOST_STEPS)? })?
+                server.ask(&Question::Activity { hours, steps: within(given, "steps", 120, MOST_STEPS)? })?
             }
             "connections" => {
-                given.only(&["client"])?;
-                self.server.ask(&Question::Connections { client: given.text("client").unwrap_or_default() })?
+                given.only(&["client", "server"])?;
+                server.ask(&Question::Connections { client: given.text("client").unwrap_or_default() })?
             }
             "rules" => {
-                given.only(&[])?;
-                self.server.ask(&Question::Rules)?
+                given.only(&["server"])?;
+                server.ask(&Question::Rules)?
             }
-            "last" => self.last(given)?,
-            "watch" => return self.watch(given),
+            "now" => {
+                given.only(&["server"])?;
+                server.ask(&Question::Now)?
+            }
+            "last" => last(server, given, self.looked_through)?,
+            "watch" => return self.watch(server, given),
             _ => return Err(Refusal::NoCall),
         };
         Ok(Answer::whole(200, "application/json", told.to_string()))
     }
 
-    /// The last requests; of a time, if one is given.
-    fn last(&self, given: &Parameters) -> Result<Value, Refusal> {
-        given.only(&["filter", "limit", "from_unix_s", "to_unix_s"])?;
-        let filter = given.text("filter").unwrap_or_default();
-        let limit = within(given, "limit", 100, MOST_LAST)? as usize;
-        let (from_s, to_s) = (given.number::<u32>("from_unix_s")?, given.number::<u32>("to_unix_s")?);
-        if from_s.is_none() && to_s.is_none() {
-            return Ok(self.server.ask(&Question::Requests { filter, limit })?);
-        }
-        let mut told = self.server.ask(&Question::Requests { filter, limit: MOST_KEPT })?;
-        keep_of_time(&mut told, u64::from(from_s.unwrap_or(0))..u64::from(to_s.unwrap_or(u32::MAX)), limit);
-        Ok(told)
-    }
-
-    fn watch(&self, given: &Parameters) -> Result<Answer, Refusal> {
-        given.only(&["filter", "show"])?;
+    fn watch(&self, server: &dyn LiveServer, given: &Parameters) -> Result<Answer, Refusal> {
+        given.only(&["filter", "show", "server"])?;
         let place = Place::take(&self.watches)?;
         let show = given.text("show").unwrap_or("all");
-        let lines = self.server.watch(given.text("filter").unwrap_or_default(), show)?;
+        let lines = server.watch(given.text("filter").unwrap_or_default(), show)?;
         let reader = Box::new(Watch { lines, _place: place });
         // Who goes ends the watch: there is no one to tell of it.
         let content = Content::Stream { reader, length: None, done: Box::new(|_| ()) };
@@ -91,16 +104,33 @@ impl Live {
 
     /// Ends connections or requests. The caller has made sure that the page asks, by POST.
     pub(crate) fn stop(&self, given: &Parameters) -> Result<Answer, Refusal> {
-        const NAMES: [&str; 3] = ["connection", "request", "client"];
-        given.only(&NAMES)?;
-        let what = match NAMES.map(|name| given.text(name)) {
+        given.only(&["connection", "request", "client", "server"])?;
+        let server = self.server(given)?;
+        let what = match ["connection", "request", "client"].map(|name| given.text(name)) {
             [Some(id), None, None] => Ended::Connection(id),
             [None, Some(id), None] => Ended::Request(id),
             [None, None, Some(client)] => Ended::Client(client),
             _ => return Err(ParameterError::new("connection", "or request or client is given, one of them").into()),
         };
-        Ok(Answer::whole(200, "application/json", self.server.stop(what)?.to_string()))
+        Ok(Answer::whole(200, "application/json", server.stop(what)?.to_string()))
     }
+}
+
+/// The last requests; of a time, if one is given.
+fn last(server: &dyn LiveServer, given: &Parameters, looked_through: usize) -> Result<Value, Refusal> {
+    given.only(&["filter", "limit", "from_unix_s", "to_unix_s", "server"])?;
+    let filter = given.text("filter").unwrap_or_default();
+    let limit = within(given, "limit", 100, MOST_LAST)? as usize;
+    let (from_s, to_s) = (given.number::<u32>("from_unix_s")?, given.number::<u32>("to_unix_s")?);
+    if from_s.is_none() && to_s.is_none() {
+        return Ok(server.ask(&Question::Requests { filter, limit })?);
+    }
+    let mut told = server.ask(&Question::Requests { filter, limit: looked_through })?;
+    if told["matching"].as_u64() > Some(looked_through as u64) {
+        told["looked_through"] = looked_through.into();
+    }
+    keep_of_time(&mut told, u64::from(from_s.unwrap_or(0))..u64::from(to_s.unwrap_or(u32::MAX)), limit);
+    Ok(told)
 }
 
 /// A number from 1 on.

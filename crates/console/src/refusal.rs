@@ -19,6 +19,14 @@ pub enum ConsoleError {
     /// No randomness for the word in the address.
     #[error("/dev/urandom: {0}; the console needs it for the word in its address")]
     Random(std::io::Error),
+    /// More servers than a page asks.
+    #[error("{given} servers are given, and a console shows {most} at most; start another console for the others")]
+    Servers {
+        /// As many.
+        given: usize,
+        /// The bound.
+        most: usize,
+    },
     /// The port cannot be listened at.
     #[error("{0}; --port names another one")]
     Listen(#[from] weir_endpoint::StartError),
@@ -76,6 +84,12 @@ pub(crate) enum Refusal {
     NoTile(weir_tiles::TileError),
     #[error("this console shows no running server: start it with --admin ADDRESS")]
     NoServer,
+    #[error("there is no server {number} here, but 1 to {last}: has lists them")]
+    NoSuchServer { number: u32, last: usize },
+    #[error("a server's own console reads no runs: weir console DIR does, on the host that has them")]
+    NoRuns,
+    #[error("the token is missing or wrong: Authorization: Bearer TOKEN")]
+    Token,
     #[error("{most} watches are under way, and there may be no more; leave the room Watch in another page")]
     Watched { most: usize },
     #[error(transparent)]
@@ -88,8 +102,14 @@ impl Refusal {
     fn status(&self) -> u16 {
         use weir_query::QueryError as Asked;
         match self {
+            Self::Token => 401,
             Self::Host | Self::Origin | Self::Word => 403,
-            Self::NoCall | Self::NoServer | Self::NoRun(_) | Self::NoRequest(_) => 404,
+            Self::NoCall
+            | Self::NoServer
+            | Self::NoSuchServer { .. }
+            | Self::NoRuns
+            | Self::NoRun(_)
+            | Self::NoRequest(_) => 404,
             Self::NoTile(weir_tiles::TileError::Missing { .. }) => 404,
             Self::Method { .. } => 405,
             Self::Parameter(_) | Self::Body => 400,

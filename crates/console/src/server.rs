@@ -44,6 +44,8 @@ pub enum Question<'a> {
         /// Requests at most.
         limit: usize,
     },
+    /// What came a second within the last ten, and who is connected.
+    Now,
     /// Who is connected.
     Connections {
         /// The address of a client, empty for all.

@@ -1,7 +1,7 @@
 //! The console while it listens.
 
 use crate::guard::Guard;
-use crate::live::Live;
+use crate::live::{Live, MOST_SERVERS, MOST_WATCHES};
 use crate::refusal::ConsoleError;
 use crate::server::LiveServer;
 use crate::site::Site;
@@ -15,6 +15,15 @@ use weir_endpoint::{Answer, Endpoint, Limits, Request};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// As many handlers as servers that are silent and watches that go on hold at a time, and one more.
+const LIMITS: Limits = Limits {
+    connections: 256,
+    handlers: MOST_SERVERS + MOST_WATCHES + 1,
+    body_bytes: 64 << 10,
+    head: Duration::from_secs(30),
+    body_within: Some(Duration::from_secs(30)),
+};
+
 /// What the console shows, and where.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -24,8 +33,8 @@ pub struct Settings {
     pub port: u16,
     /// The version that the page shows.
     pub version: String,
-    /// A running server, which gets rooms of its own.
-    pub server: Option<Arc<dyn LiveServer>>,
+    /// Running servers, which get rooms of their own; at most 8.
+    pub servers: Vec<Arc<dyn LiveServer>>,
 }
 
 /// A console that listens as long as it lives.
@@ -45,7 +54,10 @@ impl Console {
     pub fn begin(settings: Settings) -> Result<Self, ConsoleError> {
         let stop = Arc::new(AtomicBool::new(false));
         let port = settings.port;
-        let live = settings.server.map(Live::new);
+        if settings.servers.len() > MOST_SERVERS {
+            return Err(ConsoleError::Servers { given: settings.servers.len(), most: MOST_SERVERS });
+        }
+        let live = Live::new(settings.servers);
         let site = Site::new(settings.directories, settings.version, live, Arc::clone(&stop))?;
         let runs = site.count();
         // The guard needs the port, which is known once the endpoint listens: until then requests get 503.
@@ -57,7 +69,7 @@ impl Console {
                 None => Answer::line(503, "weir console is about to begin"),
             })
         };
-        let endpoint = Endpoint::start(&format!("127.0.0.1:{port}"), Limits::default(), Arc::new(handler))?;
+        let endpoint = Endpoint::start(&format!("127.0.0.1:{port}"), LIMITS, Arc::new(handler))?;
         let port = endpoint.address().port();
         let guard = Guard::new(port)?;
         let address = format!("http://127.0.0.1:{port}{}", guard.path());
@@ -91,7 +103,8 @@ fn answered(guard: &Guard, site: &Site, request: &Request) -> Answer {
     }
 }
 
-fn with_policy(mut answer: Answer) -> Answer {
+/// Adds the header fields that each answer has.
+pub(crate) fn with_policy(mut answer: Answer) -> Answer {
     let fixed = [
         ("Content-Security-Policy", POLICY),
         ("Cross-Origin-Opener-Policy", "same-origin"),

@@ -21,9 +21,27 @@ const MOST_COMPARED: usize = 8;
 /// The rooms that each console has.
 const ROOMS: [&str; 7] = ["runs", "answer", "requests", "request", "chart", "compare", "sql"];
 
+/// The calls about runs.
+const OF_RUNS: [&str; 13] = [
+    "answer",
+    "begin",
+    "choices",
+    "compare",
+    "open",
+    "questions",
+    "request",
+    "requests",
+    "runs",
+    "sql",
+    "state",
+    "tile",
+    "whole",
+];
+
 /// The page and the calls behind it.
 #[derive(Debug)]
 pub(crate) struct Site {
+    /// None where runs are not shown.
     directories: Vec<PathBuf>,
     version: String,
     listing: Mutex<Listing>,
@@ -45,6 +63,12 @@ impl Site {
         Ok(Self { directories, version, listing, open: Mutex::default(), turn: Arc::default(), stop, live })
     }
 
+    /// A console that shows a running server alone.
+    pub(crate) fn without_runs(version: String, live: Option<Live>) -> Self {
+        let (directories, listing, open) = (Vec::new(), Mutex::default(), Mutex::default());
+        Self { directories, version, listing, open, turn: Arc::default(), stop: Arc::default(), live }
+    }
+
     /// Runs of the list.
     pub(crate) fn count(&self) -> usize {
         locked(&self.listing).runs.len()
@@ -58,6 +82,9 @@ impl Site {
             let (kind, bytes) = bundle::file(path).ok_or(Refusal::NoCall)?;
             return Ok(Answer::whole(200, kind, bytes));
         };
+        if self.directories.is_empty() && OF_RUNS.contains(&call) {
+            return Err(Refusal::NoRuns);
+        }
         let parameters = Parameters::of(query)?;
         let asked = Call { parameters: &parameters, request };
         match call {
@@ -130,16 +157,18 @@ impl Site {
         let parts: Vec<Value> = parts.collect();
         let version = self.version.as_str();
         let live = self.live.as_ref();
-        let rooms = ROOMS.iter().chain(live::ROOMS.iter().filter(|_| live.is_some()));
+        let of_runs = ROOMS.iter().filter(|_| !self.directories.is_empty());
+        let rooms = of_runs.chain(live::ROOMS.iter().filter(|_| live.is_some()));
         let rooms: Vec<&str> = rooms.copied().collect();
-        let server = live.map(Live::told);
+        let servers = live.map(Live::told).unwrap_or_default();
         told(&json!({
             "api": 1,
             "version": version,
             "rooms": rooms,
             "directories": directories,
             "parts": parts,
-            "server": server,
+            "server": servers.first(),
+            "servers": servers,
         }))
     }
 

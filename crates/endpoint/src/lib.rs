@@ -24,7 +24,10 @@
 //! ```
 
 mod answer;
+mod handover;
+mod patient;
 mod serving;
 
 pub use answer::{Answer, Content, Done};
+pub use handover::{Handed, Handover, Socket};
 pub use serving::{BodyError, Endpoint, Handler, Limits, Request, StartError};

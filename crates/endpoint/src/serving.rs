@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
@@ -36,12 +37,14 @@ pub struct Limits {
     pub body_bytes: usize,
     /// So long may a connection take for the head of its next request, idle ones included.
     pub head: Duration,
+    /// So long may a body take; none: as long as its client likes, as with large uploads.
+    pub body_within: Option<Duration>,
 }
 
 impl Default for Limits {
-    /// What a browser or two need: 256 connections, 8 handlers, no large bodies, 30 s.
+    /// What a browser or two need: 256 connections, 8 handlers, no large bodies, 30 s for heads.
     fn default() -> Self {
-        Self { connections: 256, handlers: 8, body_bytes: 64 << 10, head: Duration::from_secs(30) }
+        Self { connections: 256, handlers: 8, body_bytes: 64 << 10, head: Duration::from_secs(30), body_within: None }
     }
 }
 
@@ -133,13 +136,7 @@ impl Endpoint {
     fn over(listener: std::net::TcpListener, limits: Limits, handler: Handler) -> Result<Self, StartError> {
         let address = listener.local_addr().map_err(StartError::Thread)?;
         listener.set_nonblocking(true).map_err(StartError::Thread)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .max_blocking_threads(limits.handlers)
-            .thread_name("weir-endpoint")
-            .build()
-            .map_err(StartError::Thread)?;
+        let runtime = runtime(&limits)?;
         let listener = {
             let _entered = runtime.enter();
             TcpListener::from_std(listener).map_err(StartError::Thread)?
@@ -178,6 +175,17 @@ impl Drop for Endpoint {
     fn drop(&mut self) {
         self.stop(Duration::ZERO);
     }
+}
+
+/// Drives connections in the thread that runs it, and handlers in a bounded number of others.
+pub(crate) fn runtime(limits: &Limits) -> Result<Runtime, StartError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .max_blocking_threads(limits.handlers)
+        .thread_name("weir-endpoint")
+        .build()
+        .map_err(StartError::Thread)
 }
 
 /// Takes connections until the end is asked for, and lets them end; how long handlers may take still.
@@ -228,7 +236,7 @@ async fn listen(
     patience.saturating_sub(begin.elapsed()).max(if is_late { CUT_OFF } else { Duration::ZERO })
 }
 
-async fn answered(
+pub(crate) async fn answered(
     request: hyper::Request<Incoming>,
     limits: Limits,
     handler: Handler,
@@ -236,7 +244,11 @@ async fn answered(
 ) -> Result<Response<Pieces>, std::convert::Infallible> {
     let (head, body) = request.into_parts();
     let desk = if body.is_end_stream() { None } else { desks.acquire_owned().await.ok() };
-    let body = taken_in(body, limits.body_bytes).await;
+    let body = taken_in(body, limits.body_bytes);
+    let body = match limits.body_within {
+        Some(most) => tokio::time::timeout(most, body).await.unwrap_or(Err(BodyError::BrokenOff)),
+        None => body.await,
+    };
     let fields = head.headers.iter();
     let fields =
         fields.map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()));

@@ -156,7 +156,10 @@ pub use telemetry::activity::file::ActivityOpenError;
 pub use telemetry::activity::format::{ActivityError, Figures, Mark, MarkKind};
 pub use telemetry::activity::reading::{Activity, ActivityFileError};
 pub use telemetry::activity::shown::{ACTIVITY_HOURS_MAX, ACTIVITY_STEPS_MAX, ShownActivity};
-pub use telemetry::admin::{Admin, AdminError, AdminRights, AdminToken, Teller, UnknownAdminRight};
+pub use telemetry::admin::{
+    Admin, AdminDoor, AdminError, AdminPages, AdminRights, AdminSocket, AdminToken, AdminVisit, Teller,
+    UnknownAdminRight,
+};
 pub use telemetry::arm_rules::{ArmRules, ArmRulesError};
 pub use telemetry::request_filter::{FilterKey, RequestFacts, RequestFilter, RequestFilterError};
 pub use telemetry::watching::{WatchCategories, WatchCategory};

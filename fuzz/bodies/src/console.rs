@@ -1,5 +1,7 @@
-//! What a page asks of the console: parameters of its list of requests.
+//! What a page asks of the console: parameters of its list of requests, and who it is that asks.
 
+#[path = "../../../crates/console/src/admission.rs"]
+mod admission;
 #[path = "../../../crates/console/src/filter.rs"]
 mod filter;
 #[path = "../../../crates/console/src/parameters.rs"]
@@ -18,5 +20,27 @@ pub fn console_requests(input: &[u8]) {
         let bare: String = question.split('\'').step_by(2).collect();
         assert!(question.matches('\'').count() % 2 == 0, "a text is not closed: {question}");
         assert!(bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" ,()=<>+*_.-".contains(&byte)), "{question}");
+    }
+}
+
+/// Whether a request is let in: a digit, 1 with the right token, and lines with its target, Host, Origin, Sec-Fetch-Site and
+/// Sec-Fetch-Mode, empty where it has none. No call is let in without the token, or from a page of another origin.
+pub fn console_admission(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let mut lines = text.lines();
+    let may_ask = lines.next() == Some("1");
+    let target = lines.next().unwrap_or_default();
+    let mut field = || lines.next().filter(|line| !line.is_empty());
+    let (host, origin, site, mode) = (field(), field(), field(), field());
+    let asked = admission::Asked { target, host, origin, site, mode };
+    let Ok(rest) = admission::admitted(&asked, may_ask) else { return };
+    assert_eq!(target, format!("/console/{rest}"));
+    let is_call = rest.starts_with("api/");
+    assert!(may_ask || !is_call, "a call without the token: {asked:?}");
+    let is_own_site = site.is_none_or(|site| site == "same-origin" || site == "none");
+    assert!(is_own_site || !is_call && mode == Some("navigate"), "from another site: {asked:?}");
+    if let Some(origin) = origin {
+        let (scheme, authority) = origin.split_once("://").expect("an origin that was let in has a scheme");
+        assert!(["http", "https"].contains(&scheme) && host.is_some_and(|host| host.eq_ignore_ascii_case(authority)));
     }
 }

@@ -75,7 +75,7 @@ bodies! {
     segment_reader manifest bpf_expand client_records stack_records ring_consumer http_response http2_frames http_request url ranges route nginx_configuration caddyfile htaccess accept_encoding page_template
     program containers probe_notes go_table foreign_trace objects_table query_text questions stream_heads server_configuration sql url_list url_file set_cookie
     access_log nul_list load_gate load_events load_grpc_messages load_grpc_proto load_http3 load_websocket rate_profile flash_crowd session_list proxy_answer places pins_and_objectives web_tests
-    monkeywrench_sessions http_archive web_page comparison_plan comparison_history console_requests dropin_arguments k6_texts exporter_answers
+    monkeywrench_sessions http_archive web_page comparison_plan comparison_history console_admission console_requests dropin_arguments k6_texts exporter_answers
     arm_memory agent_lines arm_directives certificate_name certificate_staple certificate_validity acme_message server_http2 server_http3
     weir_configuration adapt_policy adapt_readings planned_log plan_policy scenario descriptions sound_frames handed_on cgi_response
     fastcgi_response client_address proxy_protocol upstream_response upstream_http2 cache_control isapi_variables

@@ -1,4 +1,4 @@
-//! The running server of `weir console`, asked as the commands `activity`, `requests`, `connections`, `env` and `watch`
+//! A running server of `weir console`, asked as the commands `activity`, `requests`, `connections`, `env` and `watch`
 //! ask it. The token is known here alone.
 
 use crate::admin_client::{AdminAddress, encoded};
@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::Path;
 use weir_console::{Ended, LiveError, LiveServer, Question};
 use weir_report::clean;
-use weir_server::{RequestFilter, WatchCategories, WatchCategory};
+use weir_server::{AdminDoor, RequestFilter, WatchCategories, WatchCategory};
 
 /// A server at its admin address.
 pub(super) struct Server {
@@ -26,6 +26,11 @@ impl fmt::Debug for Server {
 impl Server {
     pub(super) fn new(address: &str, token: Option<&Path>) -> anyhow::Result<Self> {
         Ok(Self { admin: AdminAddress::required(address, token)? })
+    }
+
+    /// That of this process.
+    pub(super) fn within(door: AdminDoor) -> Self {
+        Self { admin: AdminAddress::within(door) }
     }
 
     fn answered(&self, method: &str, target: &str) -> Result<Value, LiveError> {
@@ -59,6 +64,13 @@ impl LiveServer for Server {
             Question::Requests { filter, limit } => {
                 self.answered("GET", &format!("/requests.json?limit={limit}&filter={}", encoded(filter)))
             }
+            Question::Now => match self.answered("GET", "/now.json") {
+                Err(LiveError::Refused { status: 404, .. }) => Err(LiveError::Refused {
+                    status: 404,
+                    words: "the server is of a version before it told this; put a newer one in its place".to_owned(),
+                }),
+                answered => answered,
+            },
             Question::Connections { client: "" } => self.answered("GET", "/connections.json"),
             Question::Connections { client } => {
                 self.answered("GET", &format!("/connections.json?client={}", encoded(client)))

@@ -1,12 +1,16 @@
 //! The `weir console` command: all runs of some directories, and a running server, in a browser.
 
 mod live;
+mod within;
 
+use crate::admin_client::AdminAddress;
+use anyhow::bail;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_console::{Console, ConsoleError, LiveServer, Settings};
+pub(crate) use within::OwnConsole;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +27,9 @@ Examples:
       also what a server does now that was started with --admin unix:admin.sock
   weir console --admin 127.0.0.1:9100 --token token runs
       over TCP, with the file of the token, which the page never gets
+  weir console --admin 10.0.0.1:9100 --admin 10.0.0.2:9100 --token token
+      several servers side by side, up to 8, with the same token; --token for
+      each of them, in their order, where they differ
   ssh -L 8090:127.0.0.1:8090 host weir console --port 8090 runs
       runs on another host, in the browser here
 
@@ -47,13 +54,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
 
-    /// A server's --admin address, unix:PATH or ADDRESS:PORT: what it does now gets rooms of its own
+    /// A server's --admin address, unix:PATH or ADDRESS:PORT: what it does now gets rooms of its own; again for more
     #[arg(long, value_name = "ADDR")]
-    admin: Option<String>,
+    admin: Vec<String>,
 
-    /// File with the token that an admin address of TCP requires
+    /// File with the token that admin addresses of TCP require: once for all of them, or once for each in their order
     #[arg(long, value_name = "FILE", requires = "admin")]
-    token: Option<PathBuf>,
+    token: Vec<PathBuf>,
 }
 
 /// How often we check whether to end.
@@ -64,8 +71,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Serves the page until a signal says stop.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = weir_terminal::stop::Stop::on_signals()?;
-    let server = match args.admin.as_deref().map(|admin| live::Server::new(admin, args.token.as_deref())).transpose() {
-        Ok(server) => server.map(|server| Arc::new(server) as Arc<dyn LiveServer>),
+    let servers = match servers(&args.admin, &args.token) {
+        Ok(servers) => servers,
         Err(error) => {
             eprintln!("weir console: {error:#}");
             return Ok(ExitCode::from(2));
@@ -75,11 +82,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         directories: args.directories.clone(),
         port: args.port,
         version: weir_terminal::VERSION.to_owned(),
-        server,
+        servers,
     };
     let mut console = match Console::begin(settings) {
         Ok(console) => console,
-        Err(error @ ConsoleError::Directory { .. }) => {
+        Err(error @ (ConsoleError::Directory { .. } | ConsoleError::Servers { .. })) => {
             eprintln!("weir console: {error}");
             return Ok(ExitCode::from(2));
         }
@@ -89,11 +96,41 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         1 => "1 run".to_owned(),
         runs => format!("{runs} runs"),
     };
-    let server = args.admin.as_ref().map_or_else(String::new, |admin| format!(" and the server of {admin}"));
+    let server = match args.admin.as_slice() {
+        [] => String::new(),
+        [admin] => format!(" and the server of {admin}"),
+        all => format!(" and {} servers", all.len()),
+    };
     weir_terminal::output::print(&format!("{runs}{server} at {} (Ctrl-C ends it)\n", console.address()))?;
     while !stop.asked() {
         std::thread::sleep(LOOK);
     }
     console.stop(PATIENCE);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The servers, each with its token.
+fn servers(admin: &[String], tokens: &[PathBuf]) -> anyhow::Result<Vec<Arc<dyn LiveServer>>> {
+    let over_tcp = admin.iter().filter(|admin| AdminAddress::is_tcp(admin)).count();
+    match (tokens.len(), over_tcp) {
+        (0 | 1, _) => {}
+        (tokens, over_tcp) if tokens == over_tcp => {}
+        (tokens, over_tcp) => bail!(
+            "{tokens} tokens are given for {over_tcp} addresses of TCP; give --token once for all of them, or once for \
+             each, in the order of --admin"
+        ),
+    }
+    if let Some((index, twice)) = admin.iter().enumerate().find(|(index, one)| admin[..*index].contains(one)) {
+        bail!("--admin {twice} is given twice, as the server {} again; leave one of them out", index + 1);
+    }
+    let mut in_order = tokens.iter();
+    let one = |admin: &String| -> anyhow::Result<Arc<dyn LiveServer>> {
+        let token = match tokens {
+            _ if !AdminAddress::is_tcp(admin) => None,
+            [of_all] => Some(of_all),
+            _ => in_order.next(),
+        };
+        Ok(Arc::new(live::Server::new(admin, token.map(PathBuf::as_path))?))
+    };
+    admin.iter().map(one).collect()
 }

@@ -1046,7 +1046,8 @@ fn is_address(matches: &ArgMatches) -> bool {
 
 /// Whether `--admin` names no address of TCP.
 fn is_admin_socket(matches: &ArgMatches) -> bool {
-    matches.get_one::<String>("admin").is_some_and(|admin| admin.parse::<std::net::SocketAddr>().is_err())
+    let is_socket = |admin: &String| admin.parse::<std::net::SocketAddr>().is_err();
+    matches.get_many::<String>("admin").is_some_and(|mut all| all.all(is_socket))
 }
 
 fn is_socket(matches: &ArgMatches) -> bool {

@@ -15,7 +15,7 @@ use crate::policy::settings::PolicyOptions;
 use crate::policy::throttle::Throttle;
 use crate::site::settings::{SiteBounds, SiteKind, SiteWord};
 use crate::telemetry::access_log::settings::AccessLog;
-use crate::telemetry::admin::{Admin, AdminRights, Teller};
+use crate::telemetry::admin::{Admin, AdminPages, AdminRights, Teller};
 use crate::telemetry::arm_rules::ArmRules;
 use crate::upstream::common::Common;
 use crate::upstream::php_pool::PhpPool;
@@ -102,6 +102,8 @@ pub struct Options {
     pub read_again: Vec<PathBuf>,
     /// Adds metrics and JSON to those of the server at the admin address. Default: none.
     pub teller: Option<Arc<dyn Teller>>,
+    /// Serves further pages at the admin address, below `/console/`. Default: none.
+    pub admin_pages: Option<Arc<dyn AdminPages>>,
     /// The rules that an adviser follows; the program that runs the server reads them. Default: none.
     pub policy: Option<PolicyOptions>,
     /// What a configuration says that can be done, and is seldom meant. Default: nothing.
@@ -286,6 +288,7 @@ impl Options {
             releases: Vec::new(),
             read_again: Vec::new(),
             teller: None,
+            admin_pages: None,
             policy: None,
             warnings: Vec::new(),
             arm: None,

@@ -364,6 +364,8 @@ impl Server {
             has_log: self.log.is_some(),
             has_arm: self.options.arm.is_some(),
             teller: self.options.teller.clone(),
+            pages: self.options.admin_pages.clone(),
+            durations: self.durations.clone(),
             priors: Arc::clone(&self.insight.priors),
             loops_reserve: self.options.reserve_loops,
             php: self.options.php.clone(),

@@ -160,6 +160,13 @@ impl Waker {
         // SAFETY: the buffer lives over the call. It fails only when the counter is full, and then the loop is awake.
         unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
+
+    /// Takes all wakes so far, for those that wait by poll(2), which tells of them again and again.
+    pub(crate) fn take(&self) {
+        let mut count = [0_u8; 8];
+        // SAFETY: the kernel writes at most the buffer's length; it fails only when there were none.
+        unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    }
 }
 
 /// Of an eventfd(2) that does not block.

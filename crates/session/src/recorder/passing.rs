@@ -13,7 +13,7 @@ use weir_endpoint::{Answer, BodyError, Content, Limits, Request};
 
 /// What it takes on: requests that are passed on at the same time are as many as handlers, more wait.
 pub(super) const LIMITS: Limits =
-    Limits { connections: 1024, handlers: 32, body_bytes: 64 << 20, head: Duration::from_secs(60) };
+    Limits { connections: 1024, handlers: 32, body_bytes: 64 << 20, head: Duration::from_secs(60), body_within: None };
 
 /// How long the server may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(300);

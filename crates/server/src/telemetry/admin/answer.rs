@@ -6,6 +6,7 @@ use crate::http::request::{Head, Method, Request};
 use crate::http::{parse, query};
 use crate::telemetry::admin::address::AdminToken;
 use crate::telemetry::admin::metrics;
+use crate::telemetry::admin::pages::{CALLS, PAGES};
 use crate::telemetry::admin::questions::{self, Answered};
 use crate::telemetry::admin::reloads::Asked;
 use crate::telemetry::admin::response_cache::Purge;
@@ -15,9 +16,11 @@ use std::net::IpAddr;
 
 /// The page: it holds no figures, but asks for them.
 const PAGE: &str = include_str!("page.html");
+/// What the page has in it where the server has no further ones.
+const LINK: &str = "<a id=\"console\" href=\"console/\">Console</a>";
 
 /// What there is, for those who ask for something else.
-const PATHS: &str = "there are /, /metrics, /status.json, /history.json, /activity.json, /requests.json, \
+const PATHS: &str = "there are /, /console/, /metrics, /status.json, /now.json, /history.json, /activity.json, /requests.json, \
     /connections.json, /watch and /route?url=URL; POST: /purge, /stop, /mark\n";
 
 /// The page loads nothing from other origins, and no other page can embed it.
@@ -30,6 +33,34 @@ pub(super) enum Answer {
     Whole(Vec<u8>),
     /// Requests, as they are answered.
     Watch(Subscription),
+    /// What another part of the program answers; whether it may tell figures.
+    Pages { may_ask: bool },
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Asker<'t> {
+    /// A client, which needs the token if there is one.
+    Client(Option<&'t AdminToken>),
+    /// A part of this program, through the door.
+    Within,
+}
+
+impl Asker<'_> {
+    fn token(&self) -> Option<&AdminToken> {
+        match self {
+            Self::Client(token) => *token,
+            Self::Within => None,
+        }
+    }
+
+    /// Whether the name is one by which this may ask: with a token each one is.
+    fn may_call(&self, host: Option<&[u8]>) -> bool {
+        match self {
+            Self::Client(None) => is_local_name(host),
+            Self::Client(Some(_)) | Self::Within => true,
+        }
+    }
 }
 
 impl From<Vec<u8>> for Answer {
@@ -39,7 +70,7 @@ impl From<Vec<u8>> for Answer {
 }
 
 /// The answer to what has come in so far; none if more has to come.
-pub(super) fn answer(input: &[u8], token: Option<&AdminToken>, view: &View, history: &History) -> Option<Answer> {
+pub(super) fn answer(input: &[u8], asker: Asker<'_>, view: &View, history: &History) -> Option<Answer> {
     let request = match parse::parse(input, &Limits::default()) {
         Head::Partial => return None,
         Head::Rejected(status) => return Some(plain(status, "this is no request\n", false).into()),
@@ -47,20 +78,42 @@ pub(super) fn answer(input: &[u8], token: Option<&AdminToken>, view: &View, hist
     };
     let head_only = request.method == Method::Head;
     let path = request.target.split('?').next().unwrap_or_default();
-    let is_page = path == "/";
+    let may_ask = asker.token().is_none_or(|token| token.lets_in(request.authorization));
+    let has_pages = view.pages.is_some() && matches!(asker, Asker::Client(_));
+    // A browser comes without a token at first; the page asks its user for it.
+    let is_page = path == "/" || has_pages && is_of_pages(path) && !path.starts_with(CALLS);
+    Some(match path {
+        _ if !asker.may_call(request.host) => {
+            plain(421, "without a token only names without a dot are answered, and addresses\n", head_only).into()
+        }
+        _ if !is_page && !may_ask => {
+            plain(401, "the token is missing or wrong: Authorization: Bearer TOKEN\n", head_only).into()
+        }
+        _ if has_pages && path.starts_with(PAGES) => Answer::Pages { may_ask },
+        _ if has_pages && is_of_pages(path) => {
+            reply(308, "text/plain", "Location: console/\r\n", "the console is at /console/\n", head_only).into()
+        }
+        path => told(&request, (path, asker.token().is_some()), view, history),
+    })
+}
+
+/// Whether a path is one of the pages that another part of the program serves; the page itself needs its last slash.
+fn is_of_pages(path: &str) -> bool {
+    path.starts_with(PAGES) || PAGES.strip_suffix('/') == Some(path)
+}
+
+/// What the server itself answers to one who may ask.
+fn told(request: &Request<'_>, (path, has_token): (&str, bool), view: &View, history: &History) -> Answer {
+    let head_only = request.method == Method::Head;
     let whole = match path {
-        _ if token.is_none() && !is_local_name(request.host) => {
-            plain(421, "without a token only names without a dot are answered, and addresses\n", head_only)
-        }
-        // A browser comes without a token at first; the page asks its user for it.
-        _ if !is_page && token.is_some_and(|token| !token.lets_in(request.authorization)) => {
-            plain(401, "the token is missing or wrong: Authorization: Bearer TOKEN\n", head_only)
-        }
-        "/purge" => purge(&request, token.is_some(), view),
-        "/stop" => order(&request, token.is_some(), |query| questions::stop(query, view)),
-        "/mark" => order(&request, token.is_some(), |query| questions::mark(query, view)),
+        "/purge" => purge(request, has_token, view),
+        "/stop" => order(request, has_token, |query| questions::stop(query, view)),
+        "/mark" => order(request, has_token, |query| questions::mark(query, view)),
         _ if !matches!(request.method, Method::Get | Method::Head) => plain(405, "only GET and HEAD\n", head_only),
-        "/" => reply(200, "text/html; charset=utf-8", PAGE_FIELDS, PAGE, head_only),
+        "/" => {
+            let page = if view.pages.is_some() { PAGE.to_owned() } else { PAGE.replace(LINK, "") };
+            reply(200, "text/html; charset=utf-8", PAGE_FIELDS, &page, head_only)
+        }
         "/metrics" => {
             let told = view.teller.as_ref().map_or_else(String::new, |teller| teller.metrics());
             let text = metrics::text(&view.status()) + &told;
@@ -68,23 +121,24 @@ pub(super) fn answer(input: &[u8], token: Option<&AdminToken>, view: &View, hist
         }
         "/status.json" => reply(200, "application/json", "", &view.status().json(), head_only),
         "/route" => explain(request.target, view, head_only),
-        "/watch" if !head_only => match Subscription::read(query_of(&request)) {
+        "/watch" if !head_only => match Subscription::read(query_of(request)) {
             Ok(asked) if asked.takes_bodies() && !view.rights.bodies => {
                 plain(403, "bodies are not told here; start the server with --admin-may bodies\n", head_only)
             }
-            Ok(asked) => return Some(Answer::Watch(asked)),
+            Ok(asked) => return Answer::Watch(asked),
             Err(error) => plain(400, &format!("{error}\n"), head_only),
         },
-        "/activity.json" => answered(questions::activity(query_of(&request), view), head_only),
-        "/requests.json" => answered(questions::requests(query_of(&request), view), head_only),
-        "/connections.json" => answered(questions::connections(query_of(&request), view), head_only),
+        "/activity.json" => answered(questions::activity(query_of(request), view), head_only),
+        "/requests.json" => answered(questions::requests(query_of(request), view), head_only),
+        "/connections.json" => answered(questions::connections(query_of(request), view), head_only),
         "/history.json" => reply(200, "application/json", "", &history.json(), head_only),
+        "/now.json" => reply(200, "application/json", "", &history.now(view).to_string(), head_only),
         _ => match view.teller.as_ref().and_then(|teller| teller.json(path)) {
             Some(json) => reply(200, "application/json", "", &json, head_only),
             None => plain(404, PATHS, head_only),
         },
     };
-    Some(whole.into())
+    whole.into()
 }
 
 /// How a request would be routed: `/route?url=URL`, with `method` and `from` if wanted.
@@ -174,6 +228,12 @@ fn is_local_name(host: Option<&[u8]>) -> bool {
     let name = without_port.map_or(host, |(name, _)| name);
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
     !name.contains('.') || bare.parse::<IpAddr>().is_ok()
+}
+
+/// The answer where the part of the program that serves pages has as many connections as it may.
+pub(super) fn busy() -> Vec<u8> {
+    let words = "as many connections of the console are open as may be; try again in a second\n";
+    reply(503, "text/plain", "Retry-After: 1\r\n", words, false)
 }
 
 fn plain(status: u16, text: &str, head_only: bool) -> Vec<u8> {

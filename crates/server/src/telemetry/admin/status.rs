@@ -4,6 +4,7 @@
 use super::adaptation::Adaptation;
 use super::connected::Connected;
 use super::former::{FormerReading, FormerServers};
+use super::pages::AdminPages;
 use super::process::{Process, Usage};
 use super::reloads::Reloading;
 use super::response_cache::ResponseCaches;
@@ -17,6 +18,7 @@ use crate::counters::upstream_counts::UpstreamReading;
 use crate::counters::{Counters, Counts};
 use crate::io::open::Open;
 use crate::policy::link_prior::Priors;
+use crate::telemetry::activity::durations::Durations;
 use crate::telemetry::activity::keeper::ActivityKept;
 use crate::telemetry::recent::Recent;
 use crate::telemetry::watching::Hub;
@@ -58,6 +60,10 @@ pub(crate) struct View {
     pub(crate) has_arm: bool,
     /// Adds metrics and JSON of another part of the program.
     pub(crate) teller: Option<Arc<dyn super::teller::Teller>>,
+    /// Serves further pages.
+    pub(crate) pages: Option<Arc<dyn AdminPages>>,
+    /// How long requests took, of each loop; nothing is counted without a history.
+    pub(crate) durations: Vec<Arc<Durations>>,
     /// What is expected of clients.
     pub(crate) priors: Arc<Priors>,
     pub(crate) loops_reserve: usize,

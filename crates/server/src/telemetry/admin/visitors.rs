@@ -2,17 +2,19 @@
 
 use super::address::{Admin, AdminToken};
 use super::history::History;
+use super::pages::{AdminDoor, AdminPages, AdminSocket, AdminVisit};
 use super::status::View;
 use crate::error::BindError;
 use crate::io::epoll::{Waker, check};
 use crate::io::listen::{Local, LocalAddr, SocketSource};
-use crate::telemetry::admin::answer::{Answer, answer};
+use crate::telemetry::admin::answer::{Answer, Asker, answer, busy};
 use crate::telemetry::watching::{Subscription, Watchers};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,6 +45,7 @@ pub(crate) struct AdminThread {
     thread: JoinHandle<()>,
     waker: Arc<Waker>,
     stop: Arc<AtomicBool>,
+    pages: Option<Arc<dyn AdminPages>>,
 }
 
 impl AdminThread {
@@ -52,6 +55,9 @@ impl AdminThread {
         self.waker.wake();
         // It has nothing to say, and its end is no reason for the server not to end.
         let _ = self.thread.join();
+        if let Some(pages) = self.pages {
+            pages.end();
+        }
     }
 }
 
@@ -64,8 +70,28 @@ struct Visitor {
     output: Vec<u8>,
     sent: usize,
     until: Instant,
-    /// It is one that watches from now on.
-    watches: Option<Subscription>,
+    origin: Origin,
+    course: Course,
+}
+
+/// Where a client came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// The listening socket.
+    Outside,
+    /// The door within the process.
+    Within,
+}
+
+/// What becomes of a client.
+#[derive(Debug)]
+enum Course {
+    /// It asks, and is answered.
+    Answered,
+    /// It watches from now on.
+    Watches(Subscription),
+    /// It asks for a page that another part of the program serves.
+    HandedOver { may_ask: bool },
 }
 
 impl AdminServer {
@@ -104,14 +130,28 @@ impl AdminServer {
     pub(crate) fn start(self, view: View) -> io::Result<AdminThread> {
         let waker = Arc::new(Waker::new()?);
         let stop = Arc::new(AtomicBool::new(false));
+        let pages = view.pages.clone();
+        let door = AdminDoor::new(self.address(), Arc::clone(&waker));
         let told = (Arc::clone(&waker), Arc::clone(&stop));
-        let body = move || self.run(&view, &told.0, &told.1);
+        let body = move || {
+            self.run(&view, (&told.0, &door), &told.1);
+            door.close();
+        };
         let thread = std::thread::Builder::new().name("weir-admin".to_owned()).spawn(body)?;
-        Ok(AdminThread { thread, waker, stop })
+        Ok(AdminThread { thread, waker, stop, pages })
+    }
+
+    /// As it would be given by `--admin`.
+    fn address(&self) -> String {
+        let addr = self.local().map(|local| local.addr);
+        addr.map_or_else(String::new, |addr| match addr {
+            LocalAddr::Tcp(addr) => addr.to_string(),
+            LocalAddr::Unix(path) => format!("unix:{}", path.display()),
+        })
     }
 
     /// Answers until `stop` is set, of which `waker` tells.
-    fn run(&self, view: &View, waker: &Waker, stop: &AtomicBool) {
+    fn run(&self, view: &View, (waker, door): (&Waker, &AdminDoor), stop: &AtomicBool) {
         let mut visitors: Vec<Visitor> = Vec::new();
         let mut watchers = Watchers::new(Arc::clone(&view.watching));
         let mut history = History::default();
@@ -128,24 +168,30 @@ impl AdminServer {
                 visitors.iter().map(|visitor| visitor.until).chain(watchers.next()).fold(sample_at, Instant::min);
             let ready = self.wait(&visitors, &watchers, waker, next.saturating_duration_since(now));
             let mut ready = ready.into_iter();
-            let (_, is_visited) = (ready.next(), ready.next() == Some(true));
+            let (is_woken, is_visited) = (ready.next() == Some(true), ready.next() == Some(true));
+            if is_woken {
+                waker.take();
+            }
             let mut looks = ready;
             visitors.retain_mut(|visitor| {
-                looks.next() != Some(true) || visitor.go_on(|input| answer(input, self.token.as_ref(), view, &history))
+                looks.next() != Some(true)
+                    || visitor.go_on(|input, asker| answer(input, asker, view, &history), self.token.as_ref())
             });
             // Behind those of the visitors, of whom none is skipped.
             watchers.turn(looks, Instant::now());
-            for mut visitor in visitors.extract_if(.., |visitor| visitor.watches.is_some()) {
-                if let Some(asked) = visitor.watches.take() {
-                    watchers.admit(visitor.socket, asked, Instant::now());
+            for visitor in visitors.extract_if(.., |visitor| !matches!(visitor.course, Course::Answered)) {
+                match visitor.course {
+                    Course::Watches(asked) => watchers.admit(visitor.socket, asked, Instant::now()),
+                    Course::HandedOver { may_ask } => visitor.hand_over(may_ask, view, door),
+                    Course::Answered => {}
                 }
             }
+            visitors.extend(door.came().into_iter().map(|socket| Visitor::new(socket, Origin::Within)));
             if is_visited
                 && let Ok((socket, _)) = self.socket.accept()
                 && socket.set_nonblocking(true).is_ok()
             {
-                let until = Instant::now() + VISIT_MAX;
-                visitors.push(Visitor { socket, input: Vec::new(), output: Vec::new(), sent: 0, until, watches: None });
+                visitors.push(Visitor::new(socket, Origin::Outside));
             }
         }
         watchers.end();
@@ -154,7 +200,9 @@ impl AdminServer {
     /// Waits at most so long; what is ready: the waker, the listening socket, then each client, then each watcher.
     fn wait(&self, visitors: &[Visitor], watchers: &Watchers, waker: &Waker, most: Duration) -> Vec<bool> {
         let poll = |fd, events| libc::pollfd { fd, events, revents: 0 };
-        let room = if visitors.len() < VISITORS_MAX { libc::POLLIN } else { 0 };
+        // Clients outside do not keep the program from asking, nor the program them from it.
+        let outside = visitors.iter().filter(|visitor| visitor.origin == Origin::Outside).count();
+        let room = if outside < VISITORS_MAX { libc::POLLIN } else { 0 };
         let mut polls = vec![poll(waker.as_raw_fd(), libc::POLLIN), poll(self.socket.as_raw_fd(), room)];
         polls.extend(visitors.iter().map(|visitor| {
             poll(visitor.socket.as_raw_fd(), if visitor.is_answering() { libc::POLLOUT } else { libc::POLLIN })
@@ -172,12 +220,17 @@ impl AdminServer {
 }
 
 impl Visitor {
+    fn new(socket: Socket, origin: Origin) -> Self {
+        let until = Instant::now() + VISIT_MAX;
+        Self { socket, input: Vec::new(), output: Vec::new(), sent: 0, until, origin, course: Course::Answered }
+    }
+
     fn is_answering(&self) -> bool {
         self.sent < self.output.len()
     }
 
     /// Does what can be done now; whether there is more to come.
-    fn go_on(&mut self, answer: impl FnOnce(&[u8]) -> Option<Answer>) -> bool {
+    fn go_on(&mut self, answer: impl FnOnce(&[u8], Asker<'_>) -> Option<Answer>, token: Option<&AdminToken>) -> bool {
         if !self.is_answering() {
             let mut piece = [0; 4096];
             match self.socket.read(&mut piece) {
@@ -190,10 +243,18 @@ impl Visitor {
             if self.input.len() > REQUEST_BYTES_MAX {
                 return false;
             }
-            match answer(&self.input) {
+            let asker = match self.origin {
+                Origin::Outside => Asker::Client(token),
+                Origin::Within => Asker::Within,
+            };
+            match answer(&self.input, asker) {
                 Some(Answer::Whole(output)) => self.output = output,
                 Some(Answer::Watch(asked)) => {
-                    self.watches = Some(asked);
+                    self.course = Course::Watches(asked);
+                    return true;
+                }
+                Some(Answer::Pages { may_ask }) => {
+                    self.course = Course::HandedOver { may_ask };
                     return true;
                 }
                 None => return true,
@@ -204,6 +265,26 @@ impl Visitor {
             Err(error) => return is_passing(&error),
         }
         self.is_answering() || self.socket.shutdown(Shutdown::Write).is_ok()
+    }
+
+    /// Gives the connection to the part of the program that serves the page; where that has too many, its client is told.
+    fn hand_over(self, may_ask: bool, view: &View, door: &AdminDoor) {
+        let Some(pages) = &view.pages else { return };
+        let is_unix = self.socket.local_addr().is_ok_and(|addr| addr.is_unix());
+        let socket = if is_unix {
+            AdminSocket::Unix(UnixStream::from(self.socket))
+        } else {
+            let stream = TcpStream::from(self.socket);
+            // A client that is gone needs no delay switched off.
+            let _gone = stream.set_nodelay(true);
+            AdminSocket::Tcp(stream)
+        };
+        let Err(back) = pages.take(AdminVisit { socket, read: self.input, may_ask }, door) else { return };
+        // Nothing was written before, so that there is room; a client that has gone is not told.
+        let _gone = match back.socket {
+            AdminSocket::Tcp(mut stream) => stream.write_all(&busy()),
+            AdminSocket::Unix(mut stream) => stream.write_all(&busy()),
+        };
     }
 }
 
@@ -222,7 +303,7 @@ fn bind_tcp(addr: &SockAddr) -> io::Result<Socket> {
 /// A socket that only its owner can use; what a server that is gone has left is removed.
 fn bind_unix(path: &Path) -> io::Result<Socket> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
-    if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
+    if is_socket && UnixStream::connect(path).is_err() {
         std::fs::remove_file(path)?;
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
