@@ -5,9 +5,11 @@
 //! All figures come from the libraries of the commands: `weir explain` (`weir_explain`), `weir sql` (`weir_query`) and
 //! `weir view` (`weir_tiles`); the page draws them and computes none.
 //! A running server is asked by a [`LiveServer`], which the caller gives (`server.rs`; `live.rs` has the calls): its token is not known here.
+//! So are the member of a cluster (`cluster.rs`) and the agent of business transactions (`transactions.rs`) that it was given.
 //! This crate knows neither options nor signals.
 
 mod bundle;
+mod cluster;
 mod difference;
 mod figures;
 mod filter;
@@ -15,6 +17,7 @@ mod guard;
 mod live;
 mod opened;
 mod parameters;
+mod places;
 mod questions;
 mod refusal;
 mod requests;
@@ -22,7 +25,10 @@ mod runs;
 mod server;
 mod serving;
 mod site;
+mod transactions;
 
+pub use cluster::{ClusterQuestion, LiveCluster};
 pub use refusal::ConsoleError;
 pub use server::{Ended, LiveError, LiveServer, Question};
 pub use serving::{Console, Settings};
+pub use transactions::{AgentQuestion, LiveAgent, TopOrder};

@@ -1,10 +1,12 @@
 //! The console while it listens.
 
+use crate::cluster::{ClusterCalls, LiveCluster};
 use crate::guard::Guard;
 use crate::live::Live;
 use crate::refusal::ConsoleError;
 use crate::server::LiveServer;
-use crate::site::Site;
+use crate::site::{Now, Site};
+use crate::transactions::{LiveAgent, TransactionCalls};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,6 +16,9 @@ use weir_endpoint::{Answer, Endpoint, Limits, Request};
 /// What the page may do: load its own scripts, styles and data, nothing else from anywhere.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Answers at a time: four watches and all questions to what runs leave room for those about runs.
+const HANDLERS: usize = 16;
 
 /// What the console shows, and where.
 #[derive(Debug, Clone)]
@@ -26,6 +31,10 @@ pub struct Settings {
     pub version: String,
     /// A running server, which gets rooms of its own.
     pub server: Option<Arc<dyn LiveServer>>,
+    /// A member of a cluster, which gets a room of its own.
+    pub cluster: Option<Arc<dyn LiveCluster>>,
+    /// An agent of business transactions, which gets rooms of its own.
+    pub agent: Option<Arc<dyn LiveAgent>>,
 }
 
 /// A console that listens as long as it lives.
@@ -45,8 +54,12 @@ impl Console {
     pub fn begin(settings: Settings) -> Result<Self, ConsoleError> {
         let stop = Arc::new(AtomicBool::new(false));
         let port = settings.port;
-        let live = settings.server.map(Live::new);
-        let site = Site::new(settings.directories, settings.version, live, Arc::clone(&stop))?;
+        let now = Now {
+            live: settings.server.map(Live::new),
+            cluster: settings.cluster.map(ClusterCalls::new),
+            transactions: settings.agent.map(TransactionCalls::new),
+        };
+        let site = Site::new(settings.directories, settings.version, now, Arc::clone(&stop))?;
         let runs = site.count();
         // The guard needs the port, which is known once the endpoint listens: until then requests get 503.
         let shared: Arc<OnceLock<(Guard, Site)>> = Arc::default();
@@ -57,7 +70,11 @@ impl Console {
                 None => Answer::line(503, "weir console is about to begin"),
             })
         };
-        let endpoint = Endpoint::start(&format!("127.0.0.1:{port}"), Limits::default(), Arc::new(handler))?;
+        let endpoint = Endpoint::start(
+            &format!("127.0.0.1:{port}"),
+            Limits { handlers: HANDLERS, ..Limits::default() },
+            Arc::new(handler),
+        )?;
         let port = endpoint.address().port();
         let guard = Guard::new(port)?;
         let address = format!("http://127.0.0.1:{port}{}", guard.path());

@@ -1,12 +1,14 @@
-//! The `weir console` command: all runs of some directories, and a running server, in a browser.
+//! The `weir console` command: the runs of some directories, and what runs now, in a browser.
 
+mod agent;
+mod cluster;
 mod live;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use weir_console::{Console, ConsoleError, LiveServer, Settings};
+use weir_console::{Console, ConsoleError, LiveAgent, LiveCluster, LiveServer, Settings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +25,12 @@ Examples:
       also what a server does now that was started with --admin unix:admin.sock
   weir console --admin 127.0.0.1:9100 --token token runs
       over TCP, with the file of the token, which the page never gets
+  weir console --cluster /etc/weir/cluster
+      also the map of a cluster, by its member on this machine: which node is
+      hot, and what moved; at the director it has the moves of all nodes
+  weir console --arm
+      also the business transactions that applications of this host report
+      (ARM), as weir arm top and weir arm show tell of them
   ssh -L 8090:127.0.0.1:8090 host weir console --port 8090 runs
       runs on another host, in the browser here
 
@@ -33,9 +41,10 @@ Runs are of one host each; for several hosts on one clock and for the chart of
 objects use `weir view`.
 
 Exit status: 0 if it was asked to stop, 1 if it cannot listen, 2 if a directory
-or the token cannot be read or for wrong usage.";
+the
+token or the list of members cannot be read or for wrong usage.";
 
-/// Look at recorded runs and at a running server in the browser
+/// Look at recorded runs and at what runs now in the browser
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -54,6 +63,14 @@ pub(crate) struct Args {
     /// File with the token that an admin address of TCP requires
     #[arg(long, value_name = "FILE", requires = "admin")]
     token: Option<PathBuf>,
+
+    /// The directory of a cluster's member on this machine: the cluster gets a room with its map
+    #[arg(long, value_name = "DIR")]
+    cluster: Option<PathBuf>,
+
+    /// Business transactions get rooms, by the agent of this directory [default: as weir arm has it]
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
+    arm: Option<Option<PathBuf>>,
 }
 
 /// How often we check whether to end.
@@ -64,18 +81,12 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Serves the page until a signal says stop.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = weir_terminal::stop::Stop::on_signals()?;
-    let server = match args.admin.as_deref().map(|admin| live::Server::new(admin, args.token.as_deref())).transpose() {
-        Ok(server) => server.map(|server| Arc::new(server) as Arc<dyn LiveServer>),
+    let settings = match settings(args) {
+        Ok(settings) => settings,
         Err(error) => {
             eprintln!("weir console: {error:#}");
             return Ok(ExitCode::from(2));
         }
-    };
-    let settings = Settings {
-        directories: args.directories.clone(),
-        port: args.port,
-        version: weir_terminal::VERSION.to_owned(),
-        server,
     };
     let mut console = match Console::begin(settings) {
         Ok(console) => console,
@@ -89,11 +100,39 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         1 => "1 run".to_owned(),
         runs => format!("{runs} runs"),
     };
-    let server = args.admin.as_ref().map_or_else(String::new, |admin| format!(" and the server of {admin}"));
-    weir_terminal::output::print(&format!("{runs}{server} at {} (Ctrl-C ends it)\n", console.address()))?;
+    weir_terminal::output::print(&format!("{runs}{} at {} (Ctrl-C ends it)\n", now(args), console.address()))?;
     while !stop.asked() {
         std::thread::sleep(LOOK);
     }
     console.stop(PATIENCE);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is shown.
+fn settings(args: &Args) -> anyhow::Result<Settings> {
+    let server = args.admin.as_deref().map(|admin| live::Server::new(admin, args.token.as_deref())).transpose()?;
+    let cluster = args.cluster.as_deref().map(cluster::Member::new).transpose()?;
+    Ok(Settings {
+        directories: args.directories.clone(),
+        port: args.port,
+        version: weir_terminal::VERSION.to_owned(),
+        server: server.map(|server| Arc::new(server) as Arc<dyn LiveServer>),
+        cluster: cluster.map(|member| Arc::new(member) as Arc<dyn LiveCluster>),
+        agent: args.arm.clone().map(|directory| Arc::new(agent::Told::new(directory)) as Arc<dyn LiveAgent>),
+    })
+}
+
+/// What is shown beside the runs, in words.
+fn now(args: &Args) -> String {
+    let mut words = String::new();
+    if let Some(admin) = &args.admin {
+        words.push_str(&format!(" and the server of {admin}"));
+    }
+    if let Some(folder) = &args.cluster {
+        words.push_str(&format!(" and the cluster of {}", folder.display()));
+    }
+    if args.arm.is_some() {
+        words.push_str(" and business transactions");
+    }
+    words
 }
