@@ -2,7 +2,7 @@
 
 export interface Part { name: string; words: string }
 export interface Server { address: string; categories: string[]; usual_categories: string[] }
-export interface Has { api: number; version: string; rooms: string[]; directories: string[]; parts: Part[]; server: Server | null }
+export interface Has { api: number; version: string; rooms: string[]; directories: string[]; parts: Part[]; server: Server | null; cluster: { directory: string } | null; agent: { directory: string } | null }
 export interface State {
   run: string;
   state: "waiting" | "reading" | "open" | "failed";

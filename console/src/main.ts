@@ -11,6 +11,7 @@ import type { Key, Room, Shown } from "./room.ts";
 import { activity } from "./rooms/activity.ts";
 import { answer } from "./rooms/answer.ts";
 import { chart } from "./rooms/chart.ts";
+import { cluster } from "./rooms/cluster.ts";
 import { compare } from "./rooms/compare.ts";
 import { connections } from "./rooms/connections.ts";
 import { last } from "./rooms/last.ts";
@@ -19,11 +20,13 @@ import { requests } from "./rooms/requests.ts";
 import { rules } from "./rooms/rules.ts";
 import { runs } from "./rooms/runs.ts";
 import { sql } from "./rooms/sql.ts";
+import { transaction } from "./rooms/transaction.ts";
+import { transactions } from "./rooms/transactions.ts";
 import { watch } from "./rooms/watch.ts";
 import { choose_theme, next_theme, theme } from "./theme.ts";
 
 // All rooms that this page can show; what the console has of them is in the navigation.
-const ROOMS: Room[] = [runs, answer, requests, chart, compare, sql, request, activity, connections, watch, last, rules];
+const ROOMS: Room[] = [runs, answer, requests, chart, compare, sql, request, activity, connections, watch, last, rules, cluster, transactions, transaction];
 
 const [head, into, status] = [required("head", HTMLElement), required("room", HTMLElement), required("status", HTMLElement)];
 let has: Has;
@@ -34,7 +37,7 @@ let run: string | undefined;
 
 const tell = (text: string) => (status.textContent = clean(text));
 const rooms = () => ROOMS.filter((room) => has.rooms.includes(room.name));
-const visited = () => rooms().filter((room) => room.name !== "request" && (run !== undefined || !room.of_run));
+const visited = () => rooms().filter((room) => !room.under && (run !== undefined || !room.of_run));
 
 const general: Key[] = [
   { keys: ["1", "2", "3", "4", "5", "6"], words: "go to a room, in the order of the navigation", act: (event) => visit(Number(event.key)) },
@@ -44,7 +47,7 @@ const general: Key[] = [
 ];
 
 function visit(number: number): void {
-  const room = rooms().filter((room) => room.name !== "request" && !room.key)[number - 1];
+  const room = rooms().filter((room) => !room.under && !room.key)[number - 1];
   if (!room) return;
   if (room.of_run && run === undefined) return void tell("Choose a run first.");
   go(room.name, room.of_run ? { run } : {});
@@ -57,8 +60,8 @@ function paint(chosen: string): void {
 }
 
 function navigate(): void {
-  const now = here().room;
-  const item = (room: Room) => h("li", {}, h("a", { href: link(room.name, room.of_run ? { run } : {}), class: room.key ? "live" : undefined, title: room.key ? `of the running server (${room.key})` : undefined, "aria-current": room.name === now || (now === "request" && room.name === "requests") ? "page" : undefined }, room.title));
+  const now = rooms().find((room) => room.name === here().room)?.under ?? here().room;
+  const item = (room: Room) => h("li", {}, h("a", { href: link(room.name, room.of_run ? { run } : {}), class: room.key ? "live" : undefined, title: room.key ? `of ${room.of ? "what runs now" : "the running server"} (${room.key})` : undefined, "aria-current": room.name === now ? "page" : undefined }, room.title));
   head.replaceChildren(
     h("a", { class: "brand", href: link("runs") }, "weir console"),
     h("nav", { "aria-label": "Rooms" }, h("ul", {}, visited().map(item))),
@@ -78,7 +81,7 @@ async function enter(): Promise<void> {
   const place = here();
   run = place.given["run"] ?? place.given["run1"] ?? run;
   const room = rooms().find((one) => one.name === place.room);
-  const of = room?.key ? has.server?.address : run;
+  const of = room?.of ? room.of(has) : room?.key ? has.server?.address : run;
   document.title = `${room?.title ?? "Not here"}${of ? ` - ${short(of, 40)}` : ""} - weir console`;
   document.body.dataset["room"] = place.room;
   document.body.dataset["ready"] = "false";
@@ -128,8 +131,9 @@ async function begin(): Promise<void> {
     return into.replaceChildren(h("p", { class: "card wrong", role: "alert" }, error instanceof Error ? error.message : String(error)));
   }
   know(has.parts);
-  for (const room of rooms()) if (room.key) general.push({ keys: [room.key], words: `the room ${room.title} of the running server`, act: () => go(room.name) });
-  if (has.server && location.hash === "") history.replaceState(null, "", link("activity"));
+  for (const room of rooms()) if (room.key) general.push({ keys: [room.key], words: `the room ${room.title} of ${room.of ? "what runs now" : "the running server"}`, act: () => go(room.name) });
+  const first = has.server ? "activity" : has.cluster ? "cluster" : has.agent ? "transactions" : undefined;
+  if (first && location.hash === "") history.replaceState(null, "", link(first));
   addEventListener("hashchange", () => void enter());
   addEventListener("keydown", pressed);
   // The address holds the state of the page, so this link may not be one to a part of it.

@@ -60,7 +60,7 @@ impl Asker {
             return error(format!("{most} transactions were asked for; ask for 1 to {MOST_KEPT_TOLD}"));
         }
         let Some(kept) = &self.kept else {
-            return error("this agent keeps no transactions; start it with a place to keep them".to_owned());
+            return error("this agent keeps no transactions; start it without --no-state".to_owned());
         };
         let Some(answer) = kept.find(Sought::Latest(filter), most as usize) else {
             return error("too many questions about what is kept wait; ask again later".to_owned());

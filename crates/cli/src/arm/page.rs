@@ -42,7 +42,8 @@ impl Agent {
         self.0.directory()
     }
 
-    /// What `weir arm top --json` prints, with the share of the time of all for each row; and what does not work.
+    /// What `weir arm top --json` prints, with its part of the time of all and of failures for each row; and what does
+    /// not work.
     pub(crate) fn top(&self, seconds: u32, order: TopOrder) -> Result<Value, PageError> {
         let mut connection = self.0.connect()?;
         let mut top = match connection.ask_for_answer(&Ask::Top { seconds, by: By::Class })? {
@@ -63,9 +64,12 @@ impl Agent {
             },
         );
         let mut told = serde_json::to_value(Named::new("weir-arm-top/1", &top)).map_err(anyhow::Error::from)?;
-        for (row, share) in told["rows"].as_array_mut().into_iter().flatten().zip(shares(&top)) {
-            row["time_share"] = share.into();
+        let rows = told["rows"].as_array_mut().into_iter().flatten();
+        for (told, (row, share)) in rows.zip(top.rows.iter().zip(shares(&top))) {
+            told["time_share"] = share.into();
+            told["failed_share"] = (row.failed as f64 / row.transactions.max(1) as f64).into();
         }
+        told["rate_per_s"] = top.rows.iter().map(|row| row.rate_per_s).sum::<f64>().into();
         told["host"] = status.host.into();
         told["warnings"] = status.warnings.into();
         told["not_read"] = status.refused.iter().map(|one| format!("{}: {}", one.announcement, one.reason)).collect();

@@ -7,6 +7,7 @@ use super::hottest::hottest;
 use super::members::MembersFile;
 use super::overview::{MemberNow, Overview, State, state_words};
 use super::printed::json_of;
+use super::top::heading;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,6 +29,7 @@ pub(crate) fn map(folder: &Path) -> anyhow::Result<Value> {
     let fresh = members.pace.stretched(FRESH);
     let mut told = json_of("top", &overview)?;
     told["hottest"] = serde_json::to_value(hottest(&overview.members, fresh))?;
+    told["heading"] = heading(&overview).into();
     told["warnings"] = warnings(&overview, fresh).into();
     told["atoms"] = atoms(folder, &overview)?;
     Ok(told)
