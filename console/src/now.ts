@@ -26,7 +26,7 @@ export interface ClusterMap {
 export interface Flight { of: "session" | "content"; from: string | null; to: string }
 export interface ClusterEvent { at_us: number; what: string; move?: string; client?: string; from?: string; to?: string; member?: string; why?: string; told: string[]; flight: Flight | null }
 export interface Events {
-  by: string | null;
+  by: string[];
   is_of_director: boolean;
   events: ClusterEvent[];
   matching: number;

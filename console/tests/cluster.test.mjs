@@ -145,7 +145,7 @@ test("at a node the map tells which files nodes have, and that its events are it
   const { page, context } = await opened(n1, "#/cluster");
   await page.waitForFunction(() => /Files\s*\d+ of \d+/.test(document.querySelector("[data-member=n1]").innerText), null, { timeout: 60_000 });
   assert.match(await page.locator("main").innerText(), /n1 has \d+ contents? of .* in all/);
-  assert.match(await page.locator("main").innerText(), /n1 is a node: it tells the moves in which it took part/);
+  assert.match(await page.locator("main").innerText(), /Told by n1: a node tells the moves in which it took part/);
   await context.close();
 });
 

@@ -19,9 +19,9 @@ const node_link = (node: string, row?: string) => h("a", { href: link("cluster",
 // Which sessions moved, for the top of the page.
 function moved(now: Events): HTMLElement {
   const minutes = `${count(now.moved_within_s / 60)} minutes`;
-  if (now.moved.length === 0) return h("p", { class: "moved-words" }, `No session moved in the last ${minutes}${now.is_of_director ? "" : `, as far as ${now.by ?? "this member"} took part`}.`);
+  if (now.moved.length === 0) return h("p", { class: "moved-words" }, `No session moved in the last ${minutes}${now.is_of_director ? "" : `, as far as ${now.by.join(" and ") || "this member"} took part`}.`);
   const ways = now.moved.slice(0, BRIEF).map((way) => h("li", {}, node_link(way.from), " \u2192 ", node_link(way.to), `: ${counted(way.sessions, "session")}`));
-  return h("div", { class: "moved-words" }, h("p", {}, `What moved in the last ${minutes}${now.is_of_director ? "" : `, as far as ${now.by ?? "this member"} took part`}:`), h("ul", { class: "counts" }, ways),
+  return h("div", { class: "moved-words" }, h("p", {}, `What moved in the last ${minutes}${now.is_of_director ? "" : `, as far as ${now.by.join(" and ") || "this member"} took part`}:`), h("ul", { class: "counts" }, ways),
     now.moved.length > BRIEF && h("p", { class: "soft" }, `and ${counted(now.moved.length - BRIEF, "other way")}`));
 }
 
@@ -43,7 +43,8 @@ function list(now: Events, node: string, most: number): HTMLElement[] {
   const shown = now.events.length;
   const more = now.matching > shown && shown < MOST && h("a", { href: link("cluster", { node, most: MOST }) }, `up to ${count(MOST)}`);
   const chip = node !== "" && h("ul", { class: "chips", "aria-label": "The filter" }, h("li", {}, h("a", { href: link("cluster", { most: most === 100 ? undefined : most }), title: "take it away", "aria-label": `events of ${node}: take it away` }, "of ", h("bdi", {}, name(node, 40)), " \u00d7")));
-  const who = now.by === null ? "No events were written here yet." : now.is_of_director ? `${now.by} is a director: it tells the moves between all nodes.` : `${now.by} is a node: it tells the moves in which it took part. A console at the director shows those of all nodes.`;
+  const names = now.by.join(" and ");
+  const who = names === "" ? "No events were written here yet." : now.is_of_director ? `Told by ${names}: a director tells the moves between all nodes.` : `Told by ${names}: a node tells the moves in which it took part. A console at the director shows those of all nodes.`;
   const words = `${count(shown)} of ${counted(now.matching, "event")}${now.is_cut ? ", of the last 1 MB: weir cluster events has the earlier ones" : ""}${now.unreadable > 0 ? `; ${counted(now.unreadable, "line")} could not be read` : ""}`;
   return [h("section", { class: "card" }, h("h2", {}, "What happened, the latest first"), chip,
     shown === 0 ? h("p", {}, "There is no such event.") : table("Events", [{ name: "At" }, { name: "What" }, { name: "Where" }, { name: "Client" }, { name: "Why, and how long" }], now.events.map(row)),

@@ -39,7 +39,7 @@ function row(line: TreeLine, span: [number, number], wanted: string, with_host: 
     h("div", { class: "soft" }, name(line.command, 40), `[${line.pid}]`, with_host && [" at ", name(line.host, 60)], line.user !== null && [" for ", name(line.user, 40)], line.one_in > 1 && `, one of ${count(line.one_in)}`),
     line.unknown_parent !== null && h("div", { class: "soft" }, "its parent ", h("code", {}, line.unknown_parent), " is not known"),
     line.told.length > 0 && h("ul", { class: "said" }, line.told.map((words) => h("li", {}, name(words, 300))))), { "--depth": String(Math.min(MOST_DEEP, line.depth)) });
-  return [head, time(line.offset_ns), time(line.duration_ns), bar(line, span), part(line.own_ns), part(line.children_ns), part(line.blocked_ns), part(line.queued_ns)];
+  return [head, bar(line, span), time(line.offset_ns), time(line.duration_ns), part(line.own_ns), part(line.children_ns), part(line.blocked_ns), part(line.queued_ns)];
 }
 
 export const transaction: Room = {
@@ -60,7 +60,7 @@ export const transaction: Room = {
       h("div", { class: "title" }, h("p", { class: "soft" }, h("a", { href: link("transactions") }, "Business transactions"), " \u00b7 trace ", h("code", {}, told.trace)), h("h1", { class: "long" }, first ? full_name(first) : "Transaction"),
         h("p", {}, first ? `${time(first.duration_ns)}, ${first.status}, from ${moment(first.begin_unix_us / 1000)} \u00b7 ` : "", `${counted(told.transactions, "transaction")} in ${processes} on `, told.hosts.flatMap((host, index) => [index > 0 && ", ", name(host, 60)]))),
       h("section", { class: "card tree" },
-        table("The tree", [{ name: "Transaction" }, { name: "At", number: true }, { name: "Took", number: true }, { name: "When" }, { name: "Self", number: true }, { name: "Children", number: true }, { name: "Blocked", number: true }, { name: "Queued", number: true }], told.lines.map((line, index) => row(line, at[index] ?? [0, 1], id, hosts))),
+        table("The tree", [{ name: "Transaction" }, { name: "When" }, { name: "At", number: true }, { name: "Took", number: true }, { name: "Self", number: true }, { name: "Children", number: true }, { name: "Blocked", number: true }, { name: "Queued", number: true }], told.lines.map((line, index) => row(line, at[index] ?? [0, 1], id, hosts))),
         told.missing > 0 && h("p", {}, `${counted(told.missing, "more transaction")} of this trace found no room.`),
         h("p", { class: "soft" }, "Took is self, children, blocked and queued together. At counts from the begin of the first one of its tree.")),
     );

@@ -16,7 +16,7 @@ const MOST = 200;
 type Given = Record<string, string>;
 
 export function full_name(of: { application: string; name: string }): HTMLElement {
-  return h("span", {}, name(of.application, 60), " / ", name(of.name, 60));
+  return h("span", { class: "full-name" }, name(of.application, 60), " / ", name(of.name, 60));
 }
 
 function switched(to: TopRow["switch"]): string {
@@ -47,8 +47,8 @@ function now_shown(now: Top, given: Given): HTMLElement[] {
 }
 
 function kept_row(one: Facts, index: number): Child[] {
-  return [h("a", { href: link("transaction", { id: one.id }), "data-key": `kept ${index}`, title: "its tree" }, h("code", {}, one.id)), full_name(one), time(one.duration_ns),
-    h("span", { class: one.is_failure ? "verdict longer" : undefined }, one.status), one.user === null ? "" : name(one.user, 40), h("span", {}, name(one.command, 40), `[${one.pid}] at `, name(one.host, 40)), moment(one.end_unix_us / 1000)];
+  return [h("a", { href: link("transaction", { id: one.id }), "data-key": `kept ${index}`, title: `its tree: ${one.id}` }, h("code", {}, one.id.slice(-16))), full_name(one), time(one.duration_ns),
+    h("span", { class: one.is_failure ? "verdict longer" : undefined }, one.status), one.user === null ? "" : name(one.user, 40), h("span", { class: "full-name" }, name(one.command, 40), `[${one.pid}] at `, name(one.host, 40)), moment(one.end_unix_us / 1000)];
 }
 
 function kept_shown(now: Kept, given: Given): HTMLElement[] {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{EventEntry, What, event_files, read_events};
 
@@ -67,48 +67,64 @@ enum Flown {
     Content,
 }
 
-/// The newest events of a member's directory, at most so many, of one node if one is named; and which sessions moved in
-/// the last ten minutes.
+/// The newest events of the members of these directories, at most so many, of one node if one is named; and which
+/// sessions moved in the last ten minutes.
 ///
 /// # Errors
 /// [`LatelyError`].
-pub(crate) fn events_lately(folder: &Path, node: Option<&str>, most: usize) -> Result<Value, LatelyError> {
-    let members = MembersFile::read(folder)?;
-    let names: Vec<&str> = reached_members(&members).map(|(_, reached)| reached.member.name.as_str()).collect();
-    if let Some(node) = node {
-        if !names.contains(&node) {
-            return Err(LatelyError::NoMember {
-                node: node.chars().take(NAME_CHARS).collect(),
-                members: names.join(", "),
-            });
-        }
+pub(crate) fn events_lately(folders: &[PathBuf], node: Option<&str>, most: usize) -> Result<Value, LatelyError> {
+    let mut all = Vec::new();
+    let mut is_of_director = false;
+    for folder in folders {
+        let members = MembersFile::read(folder)?;
+        refuse_unknown(node, &members)?;
+        let lately = read(folder)?;
+        let directors = [Some(&members.director), members.standby.as_ref()];
+        let mut names = directors.into_iter().flatten().map(|director| director.member.name.as_str());
+        is_of_director |= names.any(|name| lately.by.as_deref() == Some(name));
+        all.push(lately);
     }
-    let lately = read(folder)?;
-    let is_wanted = |entry: &&EventEntry| node.is_none_or(|node| concerns(entry, lately.by.as_deref(), node));
-    let shown = || lately.entries.iter().filter(|entry| entry.what != What::Clock).filter(is_wanted);
-    let event = |entry: &EventEntry| -> anyhow::Result<Value> {
-        let mut value = json_of(entry, lately.by.as_deref())?;
+    let is_wanted = |by: Option<&str>, entry: &EventEntry| {
+        entry.what != What::Clock && node.is_none_or(|node| concerns(entry, by, node))
+    };
+    let mut shown: Vec<(Option<&str>, &EventEntry)> = Vec::new();
+    for lately in &all {
+        let by = lately.by.as_deref();
+        shown.extend(lately.entries.iter().filter(|entry| is_wanted(by, entry)).map(|entry| (by, entry)));
+    }
+    // The latest first; of one moment, what a member wrote last.
+    shown.reverse();
+    shown.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.at_us));
+    let event = |(by, entry): &(Option<&str>, &EventEntry)| -> anyhow::Result<Value> {
+        let mut value = json_of(entry, *by)?;
         value["told"] = parts(entry).into();
-        value["flight"] = serde_json::to_value(flight(entry, lately.by.as_deref())).context("JSON")?;
+        value["flight"] = serde_json::to_value(flight(entry, *by)).context("JSON")?;
         Ok(value)
     };
-    let events: Vec<Value> = shown().rev().take(most).map(event).collect::<anyhow::Result<_>>()?;
+    let events: Vec<Value> = shown.iter().take(most).map(event).collect::<anyhow::Result<_>>()?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(LATELY);
     let since_us = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
-    let is_director = [Some(&members.director), members.standby.as_ref()]
-        .into_iter()
-        .flatten()
-        .any(|director| lately.by.as_deref() == Some(director.member.name.as_str()));
+    let lately = shown.iter().map(|(_, entry)| *entry).filter(|entry| entry.at_us >= since_us);
     Ok(json!({
-        "by": lately.by,
-        "is_of_director": is_director,
+        "by": all.iter().filter_map(|lately| lately.by.as_deref()).collect::<Vec<_>>(),
+        "is_of_director": is_of_director,
         "events": events,
-        "matching": shown().count(),
-        "is_cut": lately.is_cut,
-        "unreadable": lately.unreadable,
-        "moved": moved(&shown().filter(|entry| entry.at_us >= since_us).collect::<Vec<_>>()),
+        "matching": shown.len(),
+        "is_cut": all.iter().any(|lately| lately.is_cut),
+        "unreadable": all.iter().map(|lately| lately.unreadable).sum::<u64>(),
+        "moved": moved(&lately.collect::<Vec<_>>()),
         "moved_within_s": LATELY.as_secs(),
     }))
+}
+
+fn refuse_unknown(node: Option<&str>, members: &MembersFile) -> Result<(), LatelyError> {
+    let names: Vec<&str> = reached_members(members).map(|(_, reached)| reached.member.name.as_str()).collect();
+    match node {
+        Some(node) if !names.contains(&node) => {
+            Err(LatelyError::NoMember { node: node.chars().take(NAME_CHARS).collect(), members: names.join(", ") })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether an event is about a node; one that names none is about the member that wrote it.

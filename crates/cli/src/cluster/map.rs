@@ -8,9 +8,10 @@ use super::members::MembersFile;
 use super::overview::{MemberNow, Overview, State, state_words};
 use super::printed::json_of;
 use super::top::heading;
+use anyhow::Context;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_cluster::FRESH;
 use weir_report::bytes;
@@ -19,11 +20,35 @@ use weir_terminal::units;
 /// Files of which it is asked who has them, the most asked first.
 const FILES: u32 = 200;
 
-/// How a cluster stands, as the member of a directory has heard it.
+/// How a cluster stands, as the first of these directories' members that answers has heard it; which files nodes have is
+/// told by the first that knows it.
 ///
 /// # Errors
 /// If no member answers there, or the list of members cannot be read.
-pub(crate) fn map(folder: &Path) -> anyhow::Result<Value> {
+pub(crate) fn map(folders: &[PathBuf]) -> anyhow::Result<Value> {
+    let mut told: Option<Value> = None;
+    let mut silent: Vec<anyhow::Error> = Vec::new();
+    for folder in folders {
+        match (map_of(folder), &mut told) {
+            (Err(error), _) => silent.push(error),
+            (Ok(first), None) => told = Some(first),
+            (Ok(other), Some(told)) if other["atoms"]["of"].is_u64() && told["atoms"]["of"].is_null() => {
+                told["atoms"] = other["atoms"].clone();
+            }
+            (Ok(_), Some(_)) => {}
+        }
+    }
+    let Some(mut told) = told else {
+        return Err(silent.into_iter().next().context("no directory of a member is named; name one by --cluster")?);
+    };
+    if let Some(warnings) = told["warnings"].as_array_mut() {
+        warnings.extend(silent.iter().map(|error| format!("{error:#}").into()));
+    }
+    Ok(told)
+}
+
+/// The same by one member.
+fn map_of(folder: &Path) -> anyhow::Result<Value> {
     let members = MembersFile::read(folder)?;
     let overview = gossiping::ask(folder)?;
     let fresh = members.pace.stretched(FRESH);

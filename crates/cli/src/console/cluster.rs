@@ -1,29 +1,40 @@
-//! The member of a cluster of `weir console`, asked as `weir cluster top`, `atoms` and `events` ask it.
+//! The members of a cluster that `weir console` was given, asked as `weir cluster top`, `atoms` and `events` ask it.
 
 use crate::cluster::{LatelyError, events_lately, map, members::MembersFile};
+use anyhow::ensure;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use weir_console::{ClusterQuestion, LiveCluster, LiveError};
 
-/// A member by its directory.
+/// Members of one cluster, by their directories on this machine.
 #[derive(Debug)]
-pub(super) struct Member {
-    folder: PathBuf,
+pub(super) struct Members {
+    folders: Vec<PathBuf>,
     written: String,
 }
 
-impl Member {
-    /// The member of a directory, which need not run yet.
+impl Members {
+    /// Those of some directories, which need not run yet.
     ///
     /// # Errors
-    /// If the directory has no list of members.
-    pub(super) fn new(folder: &Path) -> anyhow::Result<Self> {
-        MembersFile::read(folder)?;
-        Ok(Self { folder: folder.to_owned(), written: folder.display().to_string() })
+    /// If a directory has no list of members, or that of another cluster.
+    pub(super) fn new(folders: &[PathBuf]) -> anyhow::Result<Self> {
+        let mut service = None;
+        for folder in folders {
+            let members = MembersFile::read(folder)?;
+            let first = service.get_or_insert_with(|| members.services.clone());
+            ensure!(
+                *first == members.services,
+                "{} is of a cluster with another service; name members of one cluster",
+                folder.display()
+            );
+        }
+        let written: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        Ok(Self { folders: folders.to_vec(), written: written.join(", ") })
     }
 }
 
-impl LiveCluster for Member {
+impl LiveCluster for Members {
     fn directory(&self) -> &str {
         &self.written
     }
@@ -31,9 +42,9 @@ impl LiveCluster for Member {
     fn ask(&self, question: &ClusterQuestion<'_>) -> Result<Value, LiveError> {
         let told = match *question {
             ClusterQuestion::Map => {
-                return map::map(&self.folder).map_err(|error| LiveError::Silent(format!("{error:#}")));
+                return map::map(&self.folders).map_err(|error| LiveError::Silent(format!("{error:#}")));
             }
-            ClusterQuestion::Events { node, most } => events_lately(&self.folder, node, most),
+            ClusterQuestion::Events { node, most } => events_lately(&self.folders, node, most),
         };
         told.map_err(|error| match error {
             LatelyError::NoMember { .. } => LiveError::Refused { status: 400, words: error.to_string() },

@@ -64,9 +64,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", requires = "admin")]
     token: Option<PathBuf>,
 
-    /// The directory of a cluster's member on this machine: the cluster gets a room with its map
+    /// The directory of a cluster's member on this machine; several are of one cluster: it gets a room with its map
     #[arg(long, value_name = "DIR")]
-    cluster: Option<PathBuf>,
+    cluster: Vec<PathBuf>,
 
     /// Business transactions get rooms, by the agent of this directory [default: as weir arm has it]
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
@@ -111,13 +111,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// What is shown.
 fn settings(args: &Args) -> anyhow::Result<Settings> {
     let server = args.admin.as_deref().map(|admin| live::Server::new(admin, args.token.as_deref())).transpose()?;
-    let cluster = args.cluster.as_deref().map(cluster::Member::new).transpose()?;
+    let cluster = (!args.cluster.is_empty()).then(|| cluster::Members::new(&args.cluster)).transpose()?;
     Ok(Settings {
         directories: args.directories.clone(),
         port: args.port,
         version: weir_terminal::VERSION.to_owned(),
         server: server.map(|server| Arc::new(server) as Arc<dyn LiveServer>),
-        cluster: cluster.map(|member| Arc::new(member) as Arc<dyn LiveCluster>),
+        cluster: cluster.map(|members| Arc::new(members) as Arc<dyn LiveCluster>),
         agent: args.arm.clone().map(|directory| Arc::new(agent::Told::new(directory)) as Arc<dyn LiveAgent>),
     })
 }
@@ -128,8 +128,8 @@ fn now(args: &Args) -> String {
     if let Some(admin) = &args.admin {
         words.push_str(&format!(" and the server of {admin}"));
     }
-    if let Some(folder) = &args.cluster {
-        words.push_str(&format!(" and the cluster of {}", folder.display()));
+    if let Some(first) = args.cluster.first() {
+        words.push_str(&format!(" and the cluster of {}", first.display()));
     }
     if args.arm.is_some() {
         words.push_str(" and business transactions");
