@@ -31,30 +31,25 @@ fn the_console_tells_of_transactions_and_leads_to_the_tree_of_a_failed_one() {
     let command = place.json(&["arm", "top", "--json", "--sort", "time", "--seconds", "5"]);
     let names = |told: &Value| rows(told, "rows").iter().map(|row| row["transaction"].clone()).collect::<Vec<_>>();
     assert_eq!((names(&command), &command["schema"]), (names(&top), &top["schema"]));
-    // The agent keeps what failed within some seconds.
-    let kept = wait_for(|| {
-        let kept = shown.told("kept?application=bank&transaction=payment&only=failed&most=3");
-        (rows(&kept, "transactions").len() == 3).then_some(kept)
-    });
-    let kept = rows(&kept, "transactions");
+    drop(client);
+    // At its end it keeps what it would have kept within some seconds.
+    agent.end();
+    for call in ["transactions", "kept", "transaction?id=00f067aa0ba902b7"] {
+        shown.refuses(call, 502, "start one with `weir agent`");
+    }
+    let agent = place.agent();
+    let kept = rows(&shown.told("kept?application=bank&transaction=payment&only=failed&most=3"), "transactions");
+    assert_eq!(kept.len(), 3, "{kept:?}");
     assert!(kept.iter().all(|one| one["status"] == "failed" && one["application"] == "bank"), "{kept:?}");
     assert!(kept.is_sorted_by(|one, next| one["end_unix_us"].as_u64() >= next["end_unix_us"].as_u64()), "{kept:?}");
-    drop(client);
-    let id = kept[0]["id"].as_str().expect("an id");
-    let tree = wait_for(|| {
-        let tree = shown.told(&format!("transaction?id={id}"));
-        (tree["transactions"] == 2).then_some(tree)
-    });
+    let tree = shown.told(&format!("transaction?id={}", kept[2]["id"].as_str().expect("an id")));
     let lines = rows(&tree, "lines");
     assert_eq!((&lines[0]["name"], &lines[1]["name"]), (&"order".into(), &"payment".into()), "{tree:#}");
     assert!(tree["processes"] == 2 && lines[1]["depth"] == 1 && lines[1]["offset_ns"].as_u64() > Some(0), "{tree:#}");
     let parts = ["own_ns", "children_ns", "blocked_ns", "queued_ns"].map(|part| lines[0][part].as_u64());
     assert_eq!(parts.into_iter().sum::<Option<u64>>(), lines[0]["duration_ns"].as_u64(), "to the nanosecond");
     refusals(&shown);
-    drop(agent);
-    for call in ["transactions", "kept", "transaction?id=00f067aa0ba902b7"] {
-        shown.refuses(call, 502, "start one with `weir agent`");
-    }
+    agent.end();
     let _forgetful = Running(place.command(&["agent", "--no-state"]).spawn().expect("it starts"));
     wait_for(|| place.run(&["arm", "list"]).status.success().then_some(()));
     shown.refuses("kept", 502, "start it without --no-state");
