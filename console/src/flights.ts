@@ -6,6 +6,8 @@ import type { ClusterEvent, Flight } from "./now.ts";
 const TAKES_MS = 1400;
 // Dots at a time; what has no room is counted.
 const MOST = 40;
+// Moves of one answer begin as they came, within so long.
+const SPREAD_MS = 1500;
 // Moves that are remembered, so that none flies twice.
 const MOST_KNOWN = 4000;
 
@@ -31,6 +33,7 @@ export class Flights {
   take(events: ClusterEvent[]): void {
     const before = this.newest_us;
     this.newest_us = Math.max(before ?? 0, ...events.map((event) => event.at_us));
+    let first_us: number | undefined;
     for (const event of [...events].reverse()) {
       if (!event.flight) continue;
       const key = event.move ?? `${event.at_us} ${event.client ?? ""} ${event.what}`;
@@ -38,11 +41,13 @@ export class Flights {
       if (this.known.size >= MOST_KNOWN) this.known.clear();
       this.known.add(key);
       // An event may be written a little after one with a later time.
-      if (before !== null && event.at_us > before - 2e6) this.fly(event.flight);
+      if (before === null || event.at_us <= before - 2e6) continue;
+      first_us ??= event.at_us;
+      this.fly(event.flight, Math.max(0, Math.min(SPREAD_MS, (event.at_us - first_us) / 1000)));
     }
   }
 
-  private fly(flight: Flight): void {
+  private fly(flight: Flight, delay: number): void {
     const to = this.box_of(flight.to);
     const from = flight.from === null ? null : this.box_of(flight.from);
     if (!to) return;
@@ -57,7 +62,7 @@ export class Flights {
     this.under_way += 1;
     const done = () => (this.under_way -= 1);
     if (reduced() || document.hidden) this.mark([from, to], done);
-    else this.animate(flight, from ?? to, to, done);
+    else this.animate(flight, [from ?? to, to], delay, done);
   }
 
   // Without motion both ends are marked for a while.
@@ -69,7 +74,7 @@ export class Flights {
     }, TAKES_MS);
   }
 
-  private animate(flight: Flight, from: Element, to: Element, done: () => void): void {
+  private animate(flight: Flight, [from, to]: [Element, Element], delay: number, done: () => void): void {
     const within = this.map.getBoundingClientRect();
     const [[x, y], [there_x, there_y]] = [middle(from, within), middle(to, within)];
     const dot = styled(h("span", { class: `dot ${flight.of}`, "aria-hidden": "true" }), { left: `${x}px`, top: `${y}px` });
@@ -78,7 +83,7 @@ export class Flights {
     const frames = from === to
       ? [{ transform: "scale(1)", opacity: 1 }, { transform: "scale(4)", opacity: 0 }]
       : [{ transform: "translate(0, 0)" }, { transform: `translate(${(there_x - x) / 2}px, ${(there_y - y) / 2 - lift}px) scale(1.5)` }, { transform: `translate(${there_x - x}px, ${there_y - y}px)` }];
-    dot.animate(frames, { duration: TAKES_MS, easing: "ease-in-out" }).finished.catch(() => undefined).finally(() => {
+    dot.animate(frames, { duration: TAKES_MS, delay, fill: "backwards", easing: "ease-in-out" }).finished.catch(() => undefined).finally(() => {
       dot.remove();
       done();
     });

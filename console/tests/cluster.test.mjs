@@ -124,7 +124,7 @@ test("a session that moves flies once, is told in words, and stands in what move
 test("the hottest node is named with its reason, and a box leads to its events", { timeout: 120_000 }, async () => {
   const clients = [1, 2, 3, 4].map((number) => download(43_000 + number, "5M"));
   const { page, context } = await opened(front, "#/cluster");
-  await page.waitForFunction(() => /^(n\d is the hottest node: |No node stands out; most has n\d: ).*(go out|CPUs|requests)/.test(document.querySelector("h1").textContent), null, { timeout: 60_000 });
+  await page.waitForFunction(() => /^(n\d is the hottest node: |No node stands out; most has n\d: ).*(go out|CPUs|requests|under way)/.test(document.querySelector("h1").textContent), null, { timeout: 60_000 });
   const words = await page.locator("h1").innerText();
   assert.match(words, /\(the next one, n\d: /);
   await page.keyboard.press("n");

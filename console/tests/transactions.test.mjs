@@ -122,7 +122,7 @@ test("the keys sort and filter, and the address holds it", { timeout: 120_000 },
   await page.keyboard.press("s");
   await page.waitForFunction(() => location.hash.includes("sort=rate") && document.body.dataset.ready === "true");
   await page.keyboard.press("f");
-  await page.waitForFunction(() => location.hash.includes("only=failed") && location.hash.includes("sort=rate"));
+  await page.waitForFunction(() => location.hash.includes("only=failed") && location.hash.includes("sort=rate") && document.body.dataset.ready === "true");
   await page.keyboard.press("a");
   await page.waitForFunction(() => !location.hash.includes("only"));
   await visit(page, shown.address, "#/transaction?id=00000000000000000000000000000001");

@@ -34,7 +34,7 @@ function paths(asked: Asked, now: ClusterMap): HTMLElement {
 }
 
 function row(event: ClusterEvent, index: number): Child[] {
-  const where: Child = event.from && event.to ? h("span", {}, node_link(event.from, `event ${event.at_us} ${index}`), " \u2192 ", node_link(event.to)) : event.member ? node_link(event.member, `event ${event.at_us} ${index}`) : "";
+  const where: Child = event.from && event.to ? h("span", { class: "way-of" }, node_link(event.from, `event ${event.at_us} ${index}`), " \u2192 ", node_link(event.to)) : event.member ? node_link(event.member, `event ${event.at_us} ${index}`) : "";
   const rest = event.told.filter((part) => part !== event.client && part !== event.member && part !== `${event.from} to ${event.to}`);
   return [moment(event.at_us / 1000), h("span", { class: `what ${event.what.replace(/[^a-z_]/g, "")}` }, name(event.what.replaceAll("_", " "), 30)), where, event.client ? h("bdi", {}, event.client) : "", h("span", {}, rest.map((part, at) => h("span", { class: "part" }, at > 0 && "; ", name(part, 160))))];
 }

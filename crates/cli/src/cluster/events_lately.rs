@@ -217,6 +217,7 @@ fn end_of(path: &Path, most_bytes: u64) -> std::io::Result<(String, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::fs;
     use weir_cluster::{EVENTS_FILE, EventHeader};
 
@@ -277,5 +278,19 @@ mod tests {
         assert_eq!((lately.entries.last(), lately.unreadable), (Some(&newest), 1));
         assert!(lately.entries.len() > 100 && lately.is_cut);
         assert!(read(&folder.path().join("none")).expect("nothing to read").entries.is_empty());
+    }
+    proptest! {
+        #[test]
+        fn an_end_has_whole_lines_behind_the_first(lines in proptest::collection::vec("[a-z\u{e9}]{0,12}", 1..30), most in 0_u64..200) {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("lines");
+            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            fs::write(&path, &text).expect("writes");
+            let (end, is_cut) = end_of(&path, most).expect("is read");
+            prop_assert_eq!(is_cut, text.len() as u64 > most);
+            let behind = if is_cut { end.strip_prefix(&format!("{}\n", lines[0])).unwrap_or(&end) } else { &end };
+            prop_assert!(text.ends_with(behind) && (end.is_empty() || end.ends_with('\n')), "{:?} of {:?}", end, text);
+            prop_assert!(behind.is_empty() || text[..text.len() - behind.len()].is_empty() || text[..text.len() - behind.len()].ends_with('\n'));
+        }
     }
 }

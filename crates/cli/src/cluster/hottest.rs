@@ -4,6 +4,7 @@ use super::overview::{MemberNow, ReadingNow, rate};
 use serde::Serialize;
 use std::time::Duration;
 use weir_report::{bytes, nanoseconds};
+use weir_terminal::units;
 
 /// A node stands out that has so many times as much as the next one.
 const OUTSTANDING: f64 = 1.25;
@@ -27,7 +28,7 @@ struct Ground {
 }
 
 /// What users feel comes first, then what a node lacks, then what it does.
-const GROUNDS: [Ground; 5] = [
+const GROUNDS: [Ground; 6] = [
     Ground {
         of: |reading| {
             reading.strain.filter(|strain| strain.error_share >= ERROR_SHARE).map(|strain| strain.errors_per_s)
@@ -60,6 +61,11 @@ const GROUNDS: [Ground; 5] = [
         of: |reading| Some(reading.requests_per_s),
         floor: 1.0,
         words: |reading| format!("{} requests/s", rate(reading.requests_per_s)),
+    },
+    Ground {
+        of: |reading| Some(reading.sending_sessions as f64),
+        floor: 1.0,
+        words: |reading| format!("{} under way", units::counted(reading.sending_sessions, "response")),
     },
 ];
 
@@ -153,6 +159,23 @@ mod tests {
         assert!(fails.node.as_deref() == Some("n2") && fails.words.contains("9.0 requests/s fail there"), "{fails:?}");
         let alike = hottest(&[node(1, 0.5, quiet), node(2, 0.52, quiet)], FRESH);
         assert!(alike.node.is_none() && alike.words.starts_with("No node stands out; most has n2: 52 %"), "{alike:?}");
+    }
+
+    #[test]
+    fn a_node_whose_clients_read_slowly_is_told_from_an_idle_one() {
+        let slow = |number, sending_sessions| {
+            let mut node = node(number, 0.01, (0.0, 0.0));
+            let reading = node.reading.as_mut().expect("it has one");
+            (reading.requests_per_s, reading.sent_bytes_per_s) = (0.0, 0);
+            reading.sending_sessions = sending_sessions;
+            node
+        };
+        let heat = hottest(&[slow(1, 3), slow(2, 0)], FRESH);
+        assert_eq!(
+            heat.words,
+            "n1 is the hottest node: 3 responses under way (the next one, n2: 0 responses under way)."
+        );
+        assert_eq!(hottest(&[slow(1, 0), slow(2, 0)], FRESH).words, "No node is hot: none has much to do.");
     }
 
     #[test]
