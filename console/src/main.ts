@@ -12,6 +12,7 @@ import type { Key, Room, Shown } from "./room.ts";
 import { activity } from "./rooms/activity.ts";
 import { answer } from "./rooms/answer.ts";
 import { chart } from "./rooms/chart.ts";
+import { cluster } from "./rooms/cluster.ts";
 import { compare } from "./rooms/compare.ts";
 import { connections } from "./rooms/connections.ts";
 import { last } from "./rooms/last.ts";
@@ -21,11 +22,13 @@ import { requests } from "./rooms/requests.ts";
 import { rules } from "./rooms/rules.ts";
 import { runs } from "./rooms/runs.ts";
 import { sql } from "./rooms/sql.ts";
+import { transaction } from "./rooms/transaction.ts";
+import { transactions } from "./rooms/transactions.ts";
 import { watch } from "./rooms/watch.ts";
 import { choose_theme, next_theme, theme } from "./theme.ts";
 
 // All rooms that this page can show; what the console has of them is in the navigation.
-const ROOMS: Room[] = [runs, answer, requests, chart, compare, sql, request, now, activity, connections, watch, last, rules];
+const ROOMS: Room[] = [runs, answer, requests, chart, compare, sql, request, now, activity, connections, watch, last, rules, cluster, transactions, transaction];
 
 const [head, into, status] = [required("head", HTMLElement), required("room", HTMLElement), required("status", HTMLElement)];
 let has: Has;
@@ -38,10 +41,10 @@ let server: string | undefined;
 
 const tell = (text: string) => (status.textContent = clean(text));
 const rooms = () => ROOMS.filter((room) => has.rooms.includes(room.name));
-const visited = () => rooms().filter((room) => room.name !== "request" && (run !== undefined || !room.of_run));
+const visited = () => rooms().filter((room) => !room.under && (run !== undefined || !room.of_run));
 
 // What the address of a room holds wherever it is reached from.
-const kept = (room: Room) => (room.of_run ? { run } : room.key && room.name !== "now" ? { server } : {});
+const kept = (room: Room) => (room.of_run ? { run } : room.key && !room.of && room.name !== "now" ? { server } : {});
 const home = () => link(has.rooms.includes("runs") ? "runs" : "now");
 
 const general: Key[] = [
@@ -52,7 +55,7 @@ const general: Key[] = [
 ];
 
 function visit(number: number): void {
-  const room = rooms().filter((room) => room.name !== "request" && !room.key)[number - 1];
+  const room = rooms().filter((room) => !room.under && !room.key)[number - 1];
   if (!room) return;
   if (room.of_run && run === undefined) return void tell("Choose a run first.");
   go(room.name, room.of_run ? { run } : {});
@@ -82,8 +85,8 @@ function paint(chosen: string): void {
 }
 
 function navigate(): void {
-  const now = here().room;
-  const item = (room: Room) => h("li", {}, h("a", { href: link(room.name, kept(room)), class: room.key ? "live" : undefined, title: room.key ? `of the running server (${room.key})` : undefined, "aria-current": room.name === now || (now === "request" && room.name === "requests") ? "page" : undefined }, room.title));
+  const current = rooms().find((room) => room.name === here().room)?.under ?? here().room;
+  const item = (room: Room) => h("li", {}, h("a", { href: link(room.name, kept(room)), class: room.key ? "live" : undefined, title: room.key ? `of ${room.of ? "what runs now" : "the running server"} (${room.key})` : undefined, "aria-current": room.name === current ? "page" : undefined }, room.title));
   head.replaceChildren(
     h("a", { class: "brand", href: home() }, "weir console"),
     h("nav", { "aria-label": "Rooms" }, h("ul", {}, visited().map(item))),
@@ -105,8 +108,8 @@ async function enter(): Promise<void> {
   run = place.given["run"] ?? place.given["run1"] ?? run;
   const room = rooms().find((one) => one.name === place.room);
   // Old links name no server, and mean the first.
-  if (room?.key && room.name !== "now") server = place.given["server"];
-  const of = room?.key ? server_of(has, place.given["server"])?.address : run;
+  if (room?.key && !room.of && room.name !== "now") server = place.given["server"];
+  const of = room?.of ? room.of(has) : room?.key ? server_of(has, place.given["server"])?.address : run;
   document.title = `${room?.title ?? "Not here"}${of ? ` - ${short(of, 40)}` : ""} - weir console`;
   document.body.dataset["room"] = place.room;
   document.body.dataset["ready"] = "false";
@@ -158,9 +161,11 @@ async function begin(): Promise<void> {
   know(has.parts);
   // A server's own console has no rooms with numbers.
   if (!has.rooms.includes("runs")) general.shift();
-  for (const room of rooms()) if (room.key) general.push({ keys: [room.key], words: `the room ${room.title} of the running server`, act: () => go(room.name, kept(room)) });
+  for (const room of rooms()) if (room.key) general.push({ keys: [room.key], words: `the room ${room.title} of ${room.of ? "what runs now" : "the running server"}`, act: () => go(room.name, kept(room)) });
   if (has.servers.length > 1) general.push({ keys: ["s"], words: "the same room of the next server", act: () => turn((Number(server ?? 1) % has.servers.length) + 1) });
-  if (has.server && location.hash === "") history.replaceState(null, "", link(has.servers.length > 1 || !has.rooms.includes("runs") ? "now" : "activity"));
+  const of_server = has.servers.length > 1 || !has.rooms.includes("runs") ? "now" : "activity";
+  const first = has.server ? of_server : has.cluster ? "cluster" : has.agent ? "transactions" : undefined;
+  if (first && location.hash === "") history.replaceState(null, "", link(first));
   addEventListener("hashchange", () => void enter());
   addEventListener("keydown", pressed);
   // The address holds the state of the page, so this link may not be one to a part of it.

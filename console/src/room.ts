@@ -16,6 +16,10 @@ export interface Room {
   of_run: boolean;
   // The key of a room that is not in the order of the numbers: one of a running server.
   key?: string;
+  // The room in the navigation to which a room belongs that is not there itself.
+  under?: string;
+  // Of what a room of what runs now is, if not of the server.
+  of?: (has: Has) => string | undefined;
   show: (asked: Asked) => Promise<Shown>;
 }
 

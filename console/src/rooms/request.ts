@@ -18,6 +18,7 @@ export const request: Room = {
   name: "request",
   title: "Request",
   of_run: true,
+  under: "requests",
   async show(asked) {
     const run = run_of(asked.place);
     const id = Number(asked.place.given["id"]);

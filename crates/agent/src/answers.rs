@@ -22,7 +22,9 @@ pub(crate) fn answer(intake: &mut Intake, ask: &Ask) -> Answer {
         Ask::Switches => Answer::Switches { rules: intake.state.rules.each().to_vec() },
         Ask::Switch { application, transaction, to } => switch(intake, application, transaction.as_deref(), *to),
         // Asked elsewhere: the answer needs the keeper, or a queue.
-        Ask::Show { .. } | Ask::Tail(_) => Answer::Error { message: "this is asked otherwise".to_owned() },
+        Ask::Show { .. } | Ask::Kept { .. } | Ask::Tail(_) => {
+            Answer::Error { message: "this is asked otherwise".to_owned() }
+        }
     }
 }
 

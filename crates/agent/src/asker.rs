@@ -1,7 +1,8 @@
 //! Asks the agent's thread, from any thread of its process.
 
+use crate::keeper::{Found, Sought};
 use crate::keeping::KeptBy;
-use crate::protocol::{Answer, Ask, Filter};
+use crate::protocol::{Answer, Ask, Filter, MOST_KEPT_TOLD};
 use crate::subscription::{Subscriber, Subscription};
 use crate::transaction::{Transaction, TransactionId, Wanted};
 use crate::watch::Waker;
@@ -39,6 +40,7 @@ impl Asker {
                 Ok(wanted) => self.show(wanted),
                 Err(error) => Answer::Error { message: error.to_string() },
             },
+            Ask::Kept { filter, most } => self.kept(filter, most),
             Ask::Tail(_) => Answer::Error { message: "subscribe to follow transactions in process".to_owned() },
             ask => self.ask_intake(|answer| Order::Ask(ask, answer)).unwrap_or_else(gone_answer),
         }
@@ -49,6 +51,25 @@ impl Asker {
     pub fn subscribe(&self, filter: Filter, most: usize) -> Option<Subscription> {
         let (subscriber, subscription) = Subscription::new(filter, most);
         self.order(Order::Subscribe(subscriber)).then_some(subscription)
+    }
+
+    /// The latest that are kept.
+    fn kept(&self, filter: Filter, most: u32) -> Answer {
+        let error = |message: String| Answer::Error { message };
+        if !(1..=MOST_KEPT_TOLD).contains(&most) {
+            return error(format!("{most} transactions were asked for; ask for 1 to {MOST_KEPT_TOLD}"));
+        }
+        let Some(kept) = &self.kept else {
+            return error("this agent keeps no transactions; start it without --no-state".to_owned());
+        };
+        let Some(answer) = kept.find(Sought::Latest(filter), most as usize) else {
+            return error("too many questions about what is kept wait; ask again later".to_owned());
+        };
+        match answer.recv_timeout(MOST_WAIT) {
+            Ok(Ok(Found { transactions, looked_at })) => Answer::Kept { transactions, looked_at },
+            Ok(Err(why)) => error(format!("what is kept cannot be read: {why}")),
+            Err(_) => error(format!("what is kept was not read within {} s; ask again", MOST_WAIT.as_secs())),
+        }
     }
 
     /// All of a trace: what the agent still has, and what is kept.
@@ -72,11 +93,11 @@ impl Asker {
     }
 
     fn find(&self, wanted: Wanted) -> Result<Vec<Transaction>, Answer> {
-        let kept = self.kept.as_ref().and_then(|kept| kept.find(wanted, MOST_SHOWN));
+        let kept = self.kept.as_ref().and_then(|kept| kept.find(Sought::Related(wanted), MOST_SHOWN));
         let recent = self.ask_intake(|answer| Order::Find(wanted, MOST_SHOWN, answer));
         let mut found = recent.ok_or_else(gone_answer)?;
         match kept.map(|kept| kept.recv_timeout(MOST_WAIT)) {
-            Some(Ok(Ok(more))) => found.extend(more),
+            Some(Ok(Ok(more))) => found.extend(more.transactions),
             Some(Ok(Err(error))) if found.is_empty() => {
                 return Err(Answer::Error { message: format!("what is kept cannot be read: {error}") });
             }

@@ -1,6 +1,6 @@
-//! What the agent gives to a keeper, and the one question that it asks the keeper.
+//! What the agent gives to a keeper, and what it asks the keeper.
 
-use crate::protocol::{Counts, Outcomes};
+use crate::protocol::{Counts, Filter, Outcomes};
 use crate::transaction::{Transaction, Wanted};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weir_measure::durations::Durations;
@@ -73,6 +73,24 @@ pub struct Batch {
     pub counts: Counts,
 }
 
+/// What a keeper is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sought {
+    /// A transaction, or all of a trace.
+    Related(Wanted),
+    /// The newest ones that fit.
+    Latest(Filter),
+}
+
+/// What a keeper has found.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Found {
+    /// The transactions; of the newest ones that fit, the newest first.
+    pub transactions: Vec<Transaction>,
+    /// How many were looked at, those that do not fit included.
+    pub looked_at: u32,
+}
+
 /// It could not be kept, or not found; in words, with what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -97,5 +115,5 @@ pub trait Keeper: Send {
     ///
     /// # Errors
     /// When what is kept cannot be read.
-    fn find(&mut self, wanted: Wanted, most: usize) -> Result<Vec<Transaction>, KeepError>;
+    fn find(&mut self, sought: &Sought, most: usize) -> Result<Found, KeepError>;
 }

@@ -1,8 +1,7 @@
 //! The thread that hands batches to the keeper: a slow or failing keeper does not hold up the agent.
 
 use crate::journal;
-use crate::keeper::{Batch, KeepError, Keeper};
-use crate::transaction::{Transaction, Wanted};
+use crate::keeper::{Batch, Found, KeepError, Keeper, Sought};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,9 +16,9 @@ const MOST_QUESTIONS: usize = 16;
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 struct Question {
-    wanted: Wanted,
+    sought: Sought,
     most: usize,
-    answer: Sender<Result<Vec<Transaction>, KeepError>>,
+    answer: Sender<Result<Found, KeepError>>,
 }
 
 #[derive(Default)]
@@ -49,13 +48,13 @@ pub(crate) struct KeptBy(Arc<Queue>);
 
 impl KeptBy {
     /// Exemplars that are kept; the answer comes later. `None` = too many questions wait.
-    pub(crate) fn find(&self, wanted: Wanted, most: usize) -> Option<Receiver<Result<Vec<Transaction>, KeepError>>> {
+    pub(crate) fn find(&self, sought: Sought, most: usize) -> Option<Receiver<Result<Found, KeepError>>> {
         let (answer, answered) = channel();
         let mut waiting = self.0.waiting();
         if waiting.questions.len() >= MOST_QUESTIONS || waiting.ending {
             return None;
         }
-        waiting.questions.push_back(Question { wanted, most, answer });
+        waiting.questions.push_back(Question { sought, most, answer });
         drop(waiting);
         self.0.came.notify_one();
         Some(answered)
@@ -129,7 +128,7 @@ fn run(queue: &Queue, mut keeper: Box<dyn Keeper>, journals: Option<&std::path::
         drop(waiting);
         for question in questions {
             // The caller may have gone.
-            let _ = question.answer.send(keeper.find(question.wanted, question.most));
+            let _ = question.answer.send(keeper.find(&question.sought, question.most));
         }
         let Some(batch) = batch else {
             if ending {
@@ -155,6 +154,7 @@ fn run(queue: &Queue, mut keeper: Box<dyn Keeper>, journals: Option<&std::path::
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transaction::Wanted;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Instant;
 
@@ -177,8 +177,8 @@ mod tests {
             Ok(())
         }
 
-        fn find(&mut self, _: Wanted, _: usize) -> Result<Vec<Transaction>, KeepError> {
-            Ok(Vec::new())
+        fn find(&mut self, _: &Sought, _: usize) -> Result<Found, KeepError> {
+            Ok(Found::default())
         }
     }
 
@@ -199,8 +199,8 @@ mod tests {
         assert_eq!(keeping.keep(batch(1)), None);
         wait_for(|| keeping.error().is_some());
         // Questions are answered meanwhile.
-        let answer = keeping.asker().find(Wanted::Span(1), 1).expect("room");
-        assert_eq!(answer.recv_timeout(Duration::from_secs(10)).expect("an answer"), Ok(Vec::new()));
+        let answer = keeping.asker().find(Sought::Related(Wanted::Span(1)), 1).expect("room");
+        assert_eq!(answer.recv_timeout(Duration::from_secs(10)).expect("an answer"), Ok(Found::default()));
         let given_up: Vec<u64> =
             (2..=MOST_WAITING as u64 + 3).filter_map(|number| keeping.keep(batch(number))).collect();
         assert!((1..=3).contains(&given_up.len()), "{given_up:?}");

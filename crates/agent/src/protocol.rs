@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 pub const SOCKET_NAME: &str = "agent.sock";
 /// The most bytes of a question's line.
 pub const MOST_QUESTION_BYTES: usize = 64 << 10;
+/// The most transactions of an [`Answer::Kept`].
+pub const MOST_KEPT_TOLD: u32 = 200;
 
 /// A question or an order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,6 +37,14 @@ pub enum Ask {
     Show {
         /// An id as [`crate::transaction::Wanted`] reads it.
         id: String,
+    },
+    /// The transactions that are kept whole and fit, the newest first: answered by [`Answer::Kept`].
+    Kept {
+        /// Which are wanted.
+        #[serde(default)]
+        filter: Filter,
+        /// How many at most, 1 to [`MOST_KEPT_TOLD`].
+        most: u32,
     },
     /// Every transaction from now on that fits: answered by [`Answer::Transaction`], again and again.
     Tail(Filter),
@@ -141,6 +151,13 @@ pub enum Answer {
         transactions: Vec<Transaction>,
         /// Those of the trace that found no room.
         missing: u32,
+    },
+    /// The latest ones that are kept and fit, the newest first.
+    Kept {
+        /// The transactions.
+        transactions: Vec<Transaction>,
+        /// So many that are kept were looked at for them, the newest ones.
+        looked_at: u32,
     },
     /// A transaction that fits the filter.
     Transaction(Box<Transaction>),

@@ -10,14 +10,17 @@ pub(crate) mod directory_place;
 mod directory_seen;
 mod etcd_member;
 mod events;
+mod events_lately;
 pub(crate) mod figures;
 mod front;
 mod front_names;
 mod front_web;
 pub(crate) mod gossiping;
+mod hottest;
 pub(crate) mod keyring;
 mod keys;
 mod last_word;
+pub(crate) mod map;
 pub(crate) mod members;
 mod nodes;
 pub(crate) mod overview;
@@ -32,6 +35,8 @@ pub(crate) mod rules;
 pub(crate) mod rules_published;
 mod tables;
 mod top;
+
+pub(crate) use events_lately::{LatelyError, events_lately};
 
 use anyhow::Context;
 use control_socket::{Asked, Relayed, Told};

@@ -1,6 +1,8 @@
 //! `weir agent` and `weir arm` on a program in C that calls the library, in two processes.
 // scripts/test: serves, long
 
+#[path = "arm/console.rs"]
+mod console;
 #[path = "arm/explained.rs"]
 mod explained;
 #[path = "arm/hosts.rs"]

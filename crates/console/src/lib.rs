@@ -6,10 +6,12 @@
 //! `weir view` (`weir_tiles`); the page draws them and computes none.
 //! A running server is asked by a [`LiveServer`], which the caller gives (`server.rs`; `live.rs` has the calls): its token is not known here.
 //! Within a server's own admin address the console is a [`Mounted`].
+//! So are the member of a cluster (`cluster.rs`) and the agent of business transactions (`transactions.rs`) that it was given.
 //! This crate knows neither options nor signals.
 
 mod admission;
 mod bundle;
+mod cluster;
 mod difference;
 mod figures;
 mod filter;
@@ -18,6 +20,7 @@ mod live;
 mod mounted;
 mod opened;
 mod parameters;
+mod places;
 mod questions;
 mod refusal;
 mod requests;
@@ -25,8 +28,11 @@ mod runs;
 mod server;
 mod serving;
 mod site;
+mod transactions;
 
+pub use cluster::{ClusterQuestion, LiveCluster};
 pub use mounted::Mounted;
 pub use refusal::ConsoleError;
 pub use server::{Ended, LiveError, LiveServer, Question};
 pub use serving::{Console, Settings};
+pub use transactions::{AgentQuestion, LiveAgent, TopOrder};

@@ -90,6 +90,12 @@ pub(crate) enum Refusal {
     NoRuns,
     #[error("the token is missing or wrong: Authorization: Bearer TOKEN")]
     Token,
+    #[error("this console shows no cluster: start it with --cluster DIR")]
+    NoCluster,
+    #[error("this console shows no business transactions: start it with --arm")]
+    NoAgent,
+    #[error("{most} questions to it are under way, and there may be no more; it is asked again when one is answered")]
+    Asking { most: usize },
     #[error("{most} watches are under way, and there may be no more; leave the room Watch in another page")]
     Watched { most: usize },
     #[error(transparent)]
@@ -108,13 +114,15 @@ impl Refusal {
             | Self::NoServer
             | Self::NoSuchServer { .. }
             | Self::NoRuns
+            | Self::NoCluster
+            | Self::NoAgent
             | Self::NoRun(_)
             | Self::NoRequest(_) => 404,
             Self::NoTile(weir_tiles::TileError::Missing { .. }) => 404,
             Self::Method { .. } => 405,
             Self::Parameter(_) | Self::Body => 400,
             Self::NotOpen | Self::Reading => 409,
-            Self::Busy { .. } | Self::Watched { .. } => 429,
+            Self::Busy { .. } | Self::Watched { .. } | Self::Asking { .. } => 429,
             // That of the server where a page can do something about it.
             Self::Live(LiveError::Refused { status: status @ (400 | 403 | 404 | 503), .. }) => *status,
             Self::Live(_) => 502,

@@ -1,10 +1,12 @@
 //! The console while it listens.
 
+use crate::cluster::{ClusterCalls, LiveCluster};
 use crate::guard::Guard;
 use crate::live::{Live, MOST_SERVERS, MOST_WATCHES};
 use crate::refusal::ConsoleError;
 use crate::server::LiveServer;
-use crate::site::Site;
+use crate::site::{Now, Site};
+use crate::transactions::{LiveAgent, TransactionCalls};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,10 +17,11 @@ use weir_endpoint::{Answer, Endpoint, Limits, Request};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// As many handlers as servers that are silent and watches that go on hold at a time, and one more.
+/// As many handlers as servers that are silent and watches that go on hold at a time, the questions to a cluster and an
+/// agent, and some for runs.
 const LIMITS: Limits = Limits {
     connections: 256,
-    handlers: MOST_SERVERS + MOST_WATCHES + 1,
+    handlers: MOST_SERVERS + MOST_WATCHES + 8,
     body_bytes: 64 << 10,
     head: Duration::from_secs(30),
     body_within: Some(Duration::from_secs(30)),
@@ -35,6 +38,10 @@ pub struct Settings {
     pub version: String,
     /// Running servers, which get rooms of their own; at most 8.
     pub servers: Vec<Arc<dyn LiveServer>>,
+    /// A member of a cluster, which gets a room of its own.
+    pub cluster: Option<Arc<dyn LiveCluster>>,
+    /// An agent of business transactions, which gets rooms of its own.
+    pub agent: Option<Arc<dyn LiveAgent>>,
 }
 
 /// A console that listens as long as it lives.
@@ -57,8 +64,12 @@ impl Console {
         if settings.servers.len() > MOST_SERVERS {
             return Err(ConsoleError::Servers { given: settings.servers.len(), most: MOST_SERVERS });
         }
-        let live = Live::new(settings.servers);
-        let site = Site::new(settings.directories, settings.version, live, Arc::clone(&stop))?;
+        let now = Now {
+            live: Live::new(settings.servers),
+            cluster: settings.cluster.map(ClusterCalls::new),
+            transactions: settings.agent.map(TransactionCalls::new),
+        };
+        let site = Site::new(settings.directories, settings.version, now, Arc::clone(&stop))?;
         let runs = site.count();
         // The guard needs the port, which is known once the endpoint listens: until then requests get 503.
         let shared: Arc<OnceLock<(Guard, Site)>> = Arc::default();

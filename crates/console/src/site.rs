@@ -1,11 +1,13 @@
 //! Which call a target is, and its answer.
 
+use crate::cluster::{self, ClusterCalls};
 use crate::filter::Filter;
 use crate::live::{self, Live};
 use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::refusal::{ConsoleError, Refusal};
 use crate::runs::{Listed, Listing, list};
+use crate::transactions::{self, TransactionCalls};
 use crate::{bundle, difference, questions, requests};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -49,24 +51,33 @@ pub(crate) struct Site {
     open: Mutex<Vec<(String, Arc<Opened>)>>,
     turn: Arc<Mutex<()>>,
     stop: Arc<AtomicBool>,
-    live: Option<Live>,
+    now: Now,
+}
+
+/// What tells of itself while it runs.
+#[derive(Debug)]
+pub(crate) struct Now {
+    pub(crate) live: Option<Live>,
+    pub(crate) cluster: Option<ClusterCalls>,
+    pub(crate) transactions: Option<TransactionCalls>,
 }
 
 impl Site {
     pub(crate) fn new(
         directories: Vec<PathBuf>,
         version: String,
-        live: Option<Live>,
+        now: Now,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, ConsoleError> {
         let listing = Mutex::new(list(&directories)?);
-        Ok(Self { directories, version, listing, open: Mutex::default(), turn: Arc::default(), stop, live })
+        Ok(Self { directories, version, listing, open: Mutex::default(), turn: Arc::default(), stop, now })
     }
 
     /// A console that shows a running server alone.
     pub(crate) fn without_runs(version: String, live: Option<Live>) -> Self {
         let (directories, listing, open) = (Vec::new(), Mutex::default(), Mutex::default());
-        Self { directories, version, listing, open, turn: Arc::default(), stop: Arc::default(), live }
+        let now = Now { live, cluster: None, transactions: None };
+        Self { directories, version, listing, open, turn: Arc::default(), stop: Arc::default(), now }
     }
 
     /// Runs of the list.
@@ -132,12 +143,18 @@ impl Site {
                 })
             }
             call if live::ROOMS.contains(&call) => self.live()?.read(call, asked.parameters),
+            call if cluster::CALLS.contains(&call) => {
+                self.now.cluster.as_ref().ok_or(Refusal::NoCluster)?.read(call, asked.parameters)
+            }
+            call if transactions::CALLS.contains(&call) => {
+                self.now.transactions.as_ref().ok_or(Refusal::NoAgent)?.read(call, asked.parameters)
+            }
             _ => Err(Refusal::NoCall),
         }
     }
 
     fn live(&self) -> Result<&Live, Refusal> {
-        self.live.as_ref().ok_or(Refusal::NoServer)
+        self.now.live.as_ref().ok_or(Refusal::NoServer)
     }
 
     fn of_run(
@@ -156,11 +173,13 @@ impl Site {
         let parts = Part::ALL.iter().map(|part| json!({ "name": part.name(), "words": part.words() }));
         let parts: Vec<Value> = parts.collect();
         let version = self.version.as_str();
-        let live = self.live.as_ref();
+        let Now { live, cluster, transactions } = &self.now;
         let of_runs = ROOMS.iter().filter(|_| !self.directories.is_empty());
         let rooms = of_runs.chain(live::ROOMS.iter().filter(|_| live.is_some()));
+        let rooms = rooms.chain(cluster::ROOMS.iter().filter(|_| cluster.is_some()));
+        let rooms = rooms.chain(transactions::ROOMS.iter().filter(|_| transactions.is_some()));
         let rooms: Vec<&str> = rooms.copied().collect();
-        let servers = live.map(Live::told).unwrap_or_default();
+        let servers = live.as_ref().map(Live::told).unwrap_or_default();
         told(&json!({
             "api": 1,
             "version": version,
@@ -169,6 +188,8 @@ impl Site {
             "parts": parts,
             "server": servers.first(),
             "servers": servers,
+            "cluster": cluster.as_ref().map(ClusterCalls::told),
+            "agent": transactions.as_ref().map(TransactionCalls::told),
         }))
     }
 

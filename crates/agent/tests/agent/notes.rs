@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use weir_agent::keeper::{Batch, KeepError, Keeper};
-use weir_agent::transaction::{Transaction, Wanted};
+use weir_agent::keeper::{Batch, Found, KeepError, Keeper, Sought};
+use weir_agent::transaction::Transaction;
 
 pub(crate) struct Notes(pub(crate) PathBuf);
 
@@ -38,8 +38,17 @@ impl Keeper for Notes {
         write().map_err(|error| KeepError(error.to_string()))
     }
 
-    fn find(&mut self, wanted: Wanted, most: usize) -> Result<Vec<Transaction>, KeepError> {
+    fn find(&mut self, sought: &Sought, most: usize) -> Result<Found, KeepError> {
         let exemplars = kept(&self.0).into_iter().flat_map(|batch| batch.exemplars);
-        Ok(exemplars.filter(|transaction| wanted.is(&transaction.id)).take(most).collect())
+        let is_sought = |transaction: &Transaction| match sought {
+            Sought::Related(wanted) => wanted.is(&transaction.id),
+            Sought::Latest(filter) => filter.wants(transaction),
+        };
+        let mut all: Vec<Transaction> = exemplars.collect();
+        if matches!(sought, Sought::Latest(_)) {
+            all.sort_by_key(|transaction| std::cmp::Reverse(transaction.end_unix_ns()));
+        }
+        let looked_at = all.len() as u32;
+        Ok(Found { transactions: all.into_iter().filter(is_sought).take(most).collect(), looked_at })
     }
 }

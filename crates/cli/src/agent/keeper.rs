@@ -2,10 +2,10 @@
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
-use weir_agent::keeper::{Batch, Fold, KeepError, Keeper};
-use weir_agent::protocol::Counts;
+use weir_agent::keeper::{Batch, Fold, Found, KeepError, Keeper, Sought};
+use weir_agent::protocol::{Counts, Filter};
 use weir_agent::transaction::{Status, Transaction, Wanted};
-use weir_store::{Limits, Minute, Outcome, Record, Series, Store, StoreError};
+use weir_store::{Limits, Minute, Outcome, Record, Select, Series, Store, StoreError};
 
 /// The setting that holds the number of the last batch.
 const NUMBER: &str = "batch";
@@ -13,6 +13,8 @@ const NUMBER: &str = "batch";
 const COUNTS: &str = "counts";
 /// How often what is too old is removed.
 const RETIRE_EVERY: Duration = Duration::from_secs(60);
+/// Transactions that are looked at for the latest ones of a filter.
+const MOST_LOOKED_AT: usize = 2_000;
 
 /// A store as the agent's keeper.
 #[derive(Debug)]
@@ -69,15 +71,28 @@ impl Keeper for StoreKeeper {
         Ok(())
     }
 
-    fn find(&mut self, wanted: Wanted, most: usize) -> Result<Vec<Transaction>, KeepError> {
+    fn find(&mut self, sought: &Sought, most: usize) -> Result<Found, KeepError> {
         let reader = self.store.reader().map_err(words)?;
-        let records = match wanted {
-            Wanted::Trace(trace) => reader.trace(trace, most),
-            Wanted::Span(span) => reader.span(span, most),
+        let records = match sought {
+            Sought::Related(Wanted::Trace(trace)) => reader.trace(*trace, most),
+            Sought::Related(Wanted::Span(span)) => reader.span(*span, most),
+            Sought::Latest(filter) => reader.records(&select(filter), MOST_LOOKED_AT),
         };
+        let records = records.map_err(words)?;
         // Another version of weir wrote it in another format: left out.
-        Ok(records.map_err(words)?.iter().filter_map(|record| serde_json::from_str(&record.body).ok()).collect())
+        let all = records.iter().filter_map(|record| serde_json::from_str::<Transaction>(&record.body).ok());
+        let fits = |transaction: &Transaction| match sought {
+            Sought::Related(_) => true,
+            Sought::Latest(filter) => filter.wants(transaction),
+        };
+        Ok(Found { transactions: all.filter(fits).take(most).collect(), looked_at: records.len() as u32 })
     }
+}
+
+/// What of a filter the store knows by itself.
+fn select(filter: &Filter) -> Select {
+    let Filter { application, transaction, user, .. } = filter;
+    Select { source: application.clone(), class: transaction.clone(), user: user.clone(), ..Select::default() }
 }
 
 fn words(error: impl std::error::Error) -> KeepError {
@@ -131,7 +146,6 @@ fn outcome(status: Status) -> Outcome {
 mod tests {
     use super::*;
     use weir_agent::protocol::Outcomes;
-    use weir_store::Select;
 
     #[test]
     fn a_batch_that_comes_twice_counts_once() {
@@ -159,6 +173,35 @@ mod tests {
         drop(keeper);
         let mut keeper = StoreKeeper::open(&path, Limits::default()).expect("the same");
         assert_eq!(keeper.last_batch(), Ok(5));
-        assert_eq!(keeper.find(Wanted::Span(3), 10), Ok(Vec::new()));
+        assert_eq!(keeper.find(&Sought::Related(Wanted::Span(3)), 10), Ok(Found::default()));
+    }
+    #[test]
+    fn the_latest_that_fit_are_found_the_newest_first() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join(super::super::STORE_NAME);
+        let mut keeper = StoreKeeper::open(&path, Limits::default()).expect("a store");
+        let one = |span: u64, name: &str, status: &str| -> Transaction {
+            let now_ns =
+                SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
+            serde_json::from_value(serde_json::json!({
+                "id": format!("{:032x}-{span:016x}", 7), "host": "web1", "process": {"pid": 4, "uid": 0, "command": "shop"},
+                "application": "shop", "name": name, "standard": 4, "thread": 1, "start_ns": span,
+                "start_unix_ns": now_ns - 1_000_000_000 + span * 1_000_000, "duration_ns": 5, "status": status, "one_in": 1,
+            }))
+            .expect("a transaction as the agent tells of it")
+        };
+        let exemplars =
+            vec![one(1, "pay", "good"), one(2, "pay", "failed"), one(3, "pay", "good"), one(4, "look", "failed")];
+        let batch = Batch { number: 1, exemplars, ..Batch::default() };
+        assert_eq!(keeper.keep(&batch), Ok(()));
+        let mut spans = |filter: Filter, most| -> (Vec<u64>, u32) {
+            let found = keeper.find(&Sought::Latest(filter), most).expect("readable");
+            (found.transactions.iter().map(|transaction| transaction.id.span).collect(), found.looked_at)
+        };
+        assert_eq!(spans(Filter::default(), 10), (vec![4, 3, 2, 1], 4));
+        assert_eq!(spans(Filter::default(), 2), (vec![4, 3], 4));
+        let pay = Filter { transaction: Some("pay".into()), ..Filter::default() };
+        assert_eq!(spans(Filter { failed: true, ..pay.clone() }, 10), (vec![2], 3));
+        assert_eq!(spans(Filter { at_least_ns: Some(6), ..pay }, 10), (vec![], 3));
     }
 }

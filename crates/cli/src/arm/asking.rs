@@ -14,14 +14,22 @@ pub(super) struct Where {
 }
 
 impl Where {
+    /// The agent of a directory, or the usual one.
+    pub(super) fn of(directory: Option<PathBuf>) -> Self {
+        Self { directory }
+    }
+
+    pub(super) fn directory(&self) -> PathBuf {
+        self.directory.clone().unwrap_or_else(weir_agent::directory::usual)
+    }
+
     /// Asks one question on a connection of its own.
     pub(super) fn ask(&self, ask: &Ask) -> anyhow::Result<Answer> {
         self.connect()?.ask_for_answer(ask)
     }
 
     pub(super) fn connect(&self) -> anyhow::Result<Asking> {
-        let directory = self.directory.clone().unwrap_or_else(weir_agent::directory::usual);
-        Ok(Asking(Connection::open(&directory)?))
+        Ok(Asking(Connection::open(&self.directory())?))
     }
 }
 

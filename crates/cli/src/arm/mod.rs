@@ -4,6 +4,7 @@ mod asking;
 mod export;
 mod list;
 mod overhead;
+pub(crate) mod page;
 mod show;
 mod switch;
 mod tail;

@@ -58,11 +58,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         other => return Err(unexpected(&other)),
     };
     if transactions.is_empty() {
-        anyhow::bail!(
-            "no transaction {} is known: the agent keeps those of the last seconds, and of earlier ones the slow and \
-             the failed ones; while one runs it is not shown",
-            args.id
-        );
+        anyhow::bail!(not_known(&args.id));
     }
     if args.json {
         weir_terminal::output::print(&json(&transactions)?)?;
@@ -71,6 +67,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let captures = matches!(args.place.ask(&Ask::Status)?, Answer::Status(status) if status.capture.is_some());
     weir_terminal::output::print(&text(&transactions, missing, captures))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why nothing is shown.
+pub(super) fn not_known(id: &str) -> String {
+    format!(
+        "no transaction {id} is known: the agent keeps those of the last seconds, and of earlier ones the slow and the \
+         failed ones; while one runs it is not shown"
+    )
 }
 
 /// The tree; `captures` = the agent measures waits, so the text says where they are missing.
@@ -158,7 +162,7 @@ fn name(line: &Line<'_>, with_host: bool) -> String {
 }
 
 /// What its threads did and waited for, a line each.
-fn threads(transaction: &Transaction, captures: bool) -> Vec<String> {
+pub(super) fn threads(transaction: &Transaction, captures: bool) -> Vec<String> {
     if transaction.threads.is_empty() {
         return if captures { vec!["waits: not measured".to_owned()] } else { Vec::new() };
     }
@@ -175,7 +179,7 @@ fn threads(transaction: &Transaction, captures: bool) -> Vec<String> {
 }
 
 /// What else it told, a line each.
-fn details(transaction: &Transaction) -> Vec<String> {
+pub(super) fn details(transaction: &Transaction) -> Vec<String> {
     let told = &transaction.details;
     let mut lines = Vec::new();
     let mut named = |name: &str, value: Option<&String>| {

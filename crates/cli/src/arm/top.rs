@@ -69,7 +69,7 @@ enum Rows {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Sort {
+pub(super) enum Sort {
     /// Transactions a second
     Rate,
     /// Share of failures
@@ -101,14 +101,24 @@ fn asked(args: &Args) -> anyhow::Result<Top> {
         Answer::Top(top) => top,
         other => return Err(unexpected(&other)),
     };
-    let key = |row: &TopRow| match args.sort {
+    sort(&mut top, args.sort);
+    Ok(top)
+}
+
+/// Puts what has most of it first.
+pub(super) fn sort(top: &mut Top, by: Sort) {
+    let key = |row: &TopRow| match by {
         Sort::Rate => row.rate_per_s,
         Sort::Failed => row.failed as f64 / row.transactions.max(1) as f64,
         Sort::P99 => row.p99_ns as f64,
-        Sort::Time => row.rate_per_s * row.mean_ns as f64,
+        Sort::Time => time_per_s(row),
     };
     top.rows.sort_by(|one, other| key(other).total_cmp(&key(one)));
-    Ok(top)
+}
+
+/// The time of all transactions of a row in a second, nanoseconds.
+pub(super) fn time_per_s(row: &TopRow) -> f64 {
+    row.rate_per_s * row.mean_ns as f64
 }
 
 /// The heading and the table.

@@ -1,6 +1,7 @@
 //! `weir cluster events`: what a member did and saw, from the files in its cluster's directory.
 
 use anyhow::Context;
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -138,44 +139,44 @@ impl Shown {
     }
 
     fn json_line(&self, out: &mut String, entry: &EventEntry) -> anyhow::Result<()> {
-        let mut value = serde_json::to_value(entry).context("JSON")?;
-        if let (Some(member), Some(fields)) = (&self.member, value.as_object_mut()) {
-            fields.insert("by".to_owned(), member.clone().into());
-        }
         // Writing to memory does not fail, here and above.
-        let _ = writeln!(out, "{value}");
+        let _ = writeln!(out, "{}", json_of(entry, self.member.as_deref())?);
         Ok(())
     }
+}
+
+/// An event for programs: as it was written, and by which member.
+pub(super) fn json_of(entry: &EventEntry, member: Option<&str>) -> anyhow::Result<Value> {
+    let mut value = serde_json::to_value(entry).context("JSON")?;
+    if let (Some(member), Some(fields)) = (member, value.as_object_mut()) {
+        fields.insert("by".to_owned(), member.into());
+    }
+    Ok(value)
 }
 
 /// An event for people.
 fn words(entry: &EventEntry) -> String {
     let at = i64::try_from(entry.at_us).ok().and_then(chrono::DateTime::from_timestamp_micros).unwrap_or_default();
     let mut line = format!("{}  {:<9}", at.format("%Y-%m-%d %H:%M:%S%.6f"), entry.what.word());
-    if let Some(client) = entry.client {
-        let _ = write!(line, "  {client}");
-    }
-    if let (Some(from), Some(to)) = (&entry.from, &entry.to) {
-        let _ = write!(line, "  {from} to {to}");
-    }
-    if let Some(member) = &entry.member {
-        let _ = write!(line, "  {member}");
-    }
-    for said in [&entry.rule, &entry.done].into_iter().flatten() {
-        let _ = write!(line, "  {said}");
-    }
-    let ms = |us: u64| us as f64 / 1e3;
-    if let Some(freeze_us) = entry.freeze_us {
-        let _ = write!(line, "  stood still {:.2} ms", ms(freeze_us));
-    }
-    if let Some(total_us) = entry.total_us {
-        let _ = write!(line, "  took {:.2} ms", ms(total_us));
-    }
-    if let Some(why) = &entry.why {
-        let _ = write!(line, "  {why}");
+    for part in parts(entry) {
+        let _ = write!(line, "  {part}");
     }
     // A control character of a file must not reach the terminal.
     line.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
+/// What an event says beside its time and what it is: of whom, from where to where, how long, why.
+pub(super) fn parts(entry: &EventEntry) -> Vec<String> {
+    let mut parts: Vec<String> = entry.client.iter().map(ToString::to_string).collect();
+    if let (Some(from), Some(to)) = (&entry.from, &entry.to) {
+        parts.push(format!("{from} to {to}"));
+    }
+    parts.extend([&entry.member, &entry.rule, &entry.done].into_iter().flatten().cloned());
+    let ms = |us: u64| us as f64 / 1e3;
+    parts.extend(entry.freeze_us.map(|us| format!("stood still {:.2} ms", ms(us))));
+    parts.extend(entry.total_us.map(|us| format!("took {:.2} ms", ms(us))));
+    parts.extend(entry.why.clone());
+    parts
 }
 
 #[cfg(test)]

@@ -110,7 +110,8 @@ fn lines(overview: &Overview, width: usize) -> Vec<String> {
     lines
 }
 
-fn heading(overview: &Overview) -> String {
+/// How many nodes are there, and what all of them do.
+pub(super) fn heading(overview: &Overview) -> String {
     let nodes = || overview.members.iter().filter(|member| member.number > 0);
     let there = nodes().filter(|member| member.state.is_there());
     let (count, all) = (there.clone().count() as u64, nodes().count() as u64);

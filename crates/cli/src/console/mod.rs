@@ -1,5 +1,7 @@
-//! The `weir console` command: all runs of some directories, and a running server, in a browser.
+//! The `weir console` command: the runs of some directories, and what runs now, in a browser.
 
+mod agent;
+mod cluster;
 mod live;
 mod within;
 
@@ -9,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use weir_console::{Console, ConsoleError, LiveServer, Settings};
+use weir_console::{Console, ConsoleError, LiveAgent, LiveCluster, LiveServer, Settings};
 pub(crate) use within::OwnConsole;
 
 const EXAMPLES: &str = "\
@@ -30,6 +32,12 @@ Examples:
   weir console --admin 10.0.0.1:9100 --admin 10.0.0.2:9100 --token token
       several servers side by side, up to 8, with the same token; --token for
       each of them, in their order, where they differ
+  weir console --cluster /etc/weir/cluster
+      also the map of a cluster, by its member on this machine: which node is
+      hot, and what moved; at the director it has the moves of all nodes
+  weir console --arm
+      also the business transactions that applications of this host report
+      (ARM), as weir arm top and weir arm show tell of them
   ssh -L 8090:127.0.0.1:8090 host weir console --port 8090 runs
       runs on another host, in the browser here
 
@@ -40,9 +48,10 @@ Runs are of one host each; for several hosts on one clock and for the chart of
 objects use `weir view`.
 
 Exit status: 0 if it was asked to stop, 1 if it cannot listen, 2 if a directory
-or the token cannot be read or for wrong usage.";
+the
+token or the list of members cannot be read or for wrong usage.";
 
-/// Look at recorded runs and at a running server in the browser
+/// Look at recorded runs and at what runs now in the browser
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -61,6 +70,14 @@ pub(crate) struct Args {
     /// File with the token that admin addresses of TCP require: once for all of them, or once for each in their order
     #[arg(long, value_name = "FILE", requires = "admin")]
     token: Vec<PathBuf>,
+
+    /// The directory of a cluster's member on this machine; several are of one cluster: it gets a room with its map
+    #[arg(long, value_name = "DIR")]
+    cluster: Vec<PathBuf>,
+
+    /// Business transactions get rooms, by the agent of this directory [default: as weir arm has it]
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
+    arm: Option<Option<PathBuf>>,
 }
 
 /// How often we check whether to end.
@@ -71,18 +88,12 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Serves the page until a signal says stop.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = weir_terminal::stop::Stop::on_signals()?;
-    let servers = match servers(&args.admin, &args.token) {
-        Ok(servers) => servers,
+    let settings = match settings(args) {
+        Ok(settings) => settings,
         Err(error) => {
             eprintln!("weir console: {error:#}");
             return Ok(ExitCode::from(2));
         }
-    };
-    let settings = Settings {
-        directories: args.directories.clone(),
-        port: args.port,
-        version: weir_terminal::VERSION.to_owned(),
-        servers,
     };
     let mut console = match Console::begin(settings) {
         Ok(console) => console,
@@ -96,12 +107,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         1 => "1 run".to_owned(),
         runs => format!("{runs} runs"),
     };
-    let server = match args.admin.as_slice() {
-        [] => String::new(),
-        [admin] => format!(" and the server of {admin}"),
-        all => format!(" and {} servers", all.len()),
-    };
-    weir_terminal::output::print(&format!("{runs}{server} at {} (Ctrl-C ends it)\n", console.address()))?;
+    weir_terminal::output::print(&format!("{runs}{} at {} (Ctrl-C ends it)\n", now(args), console.address()))?;
     while !stop.asked() {
         std::thread::sleep(LOOK);
     }
@@ -133,4 +139,34 @@ fn servers(admin: &[String], tokens: &[PathBuf]) -> anyhow::Result<Vec<Arc<dyn L
         Ok(Arc::new(live::Server::new(admin, token.map(PathBuf::as_path))?))
     };
     admin.iter().map(one).collect()
+}
+
+/// What is shown.
+fn settings(args: &Args) -> anyhow::Result<Settings> {
+    let cluster = (!args.cluster.is_empty()).then(|| cluster::Members::new(&args.cluster)).transpose()?;
+    Ok(Settings {
+        directories: args.directories.clone(),
+        port: args.port,
+        version: weir_terminal::VERSION.to_owned(),
+        servers: servers(&args.admin, &args.token)?,
+        cluster: cluster.map(|members| Arc::new(members) as Arc<dyn LiveCluster>),
+        agent: args.arm.clone().map(|directory| Arc::new(agent::Told::new(directory)) as Arc<dyn LiveAgent>),
+    })
+}
+
+/// What is shown beside the runs, in words.
+fn now(args: &Args) -> String {
+    let mut words = String::new();
+    match args.admin.as_slice() {
+        [] => {}
+        [admin] => words.push_str(&format!(" and the server of {admin}")),
+        all => words.push_str(&format!(" and {} servers", all.len())),
+    }
+    if let Some(first) = args.cluster.first() {
+        words.push_str(&format!(" and the cluster of {}", first.display()));
+    }
+    if args.arm.is_some() {
+        words.push_str(" and business transactions");
+    }
+    words
 }

@@ -2,6 +2,9 @@
 // scripts/test: waits
 
 mod choosing;
+mod console;
+#[path = "../support/consoled.rs"]
+mod consoled;
 mod crashes;
 mod drains;
 mod etcd;

@@ -3,6 +3,7 @@
 
 pub(crate) mod adapting;
 pub(crate) mod advice;
+pub(crate) mod consoled;
 pub(crate) mod files;
 pub(crate) mod planted;
 pub(crate) mod recording;
