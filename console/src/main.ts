@@ -14,6 +14,7 @@ import { chart } from "./rooms/chart.ts";
 import { compare } from "./rooms/compare.ts";
 import { connections } from "./rooms/connections.ts";
 import { last } from "./rooms/last.ts";
+import { load } from "./rooms/load.ts";
 import { request } from "./rooms/request.ts";
 import { requests } from "./rooms/requests.ts";
 import { rules } from "./rooms/rules.ts";
@@ -23,7 +24,7 @@ import { watch } from "./rooms/watch.ts";
 import { choose_theme, next_theme, theme } from "./theme.ts";
 
 // All rooms that this page can show; what the console has of them is in the navigation.
-const ROOMS: Room[] = [runs, answer, requests, chart, compare, sql, request, activity, connections, watch, last, rules];
+const ROOMS: Room[] = [runs, answer, requests, chart, compare, sql, load, request, activity, connections, watch, last, rules];
 
 const [head, into, status] = [required("head", HTMLElement), required("room", HTMLElement), required("status", HTMLElement)];
 let has: Has;
@@ -37,7 +38,7 @@ const rooms = () => ROOMS.filter((room) => has.rooms.includes(room.name));
 const visited = () => rooms().filter((room) => room.name !== "request" && (run !== undefined || !room.of_run));
 
 const general: Key[] = [
-  { keys: ["1", "2", "3", "4", "5", "6"], words: "go to a room, in the order of the navigation", act: (event) => visit(Number(event.key)) },
+  { keys: ["1", "2", "3", "4", "5", "6", "7"], words: "go to a room, in the order of the navigation", act: (event) => visit(Number(event.key)) },
   { keys: ["t"], words: "dark, light, or as the browser has it", act: () => paint(next_theme()) },
   { keys: ["Backspace"], words: "back to where you were", act: () => history.back() },
   { keys: ["?"], words: "these keys", act: () => help(shown.keys ?? [], general) },

@@ -58,6 +58,8 @@ pub(crate) enum Refusal {
     Parameter(#[from] ParameterError),
     #[error("there is no run {0:?} in the list of runs; the room Runs reads the directories anew")]
     NoRun(String),
+    #[error("{0}")]
+    NoLoad(String),
     #[error("the run is not open: POST open?run=... reads it")]
     NotOpen,
     #[error("the run is still being read")]
@@ -89,7 +91,7 @@ impl Refusal {
         use weir_query::QueryError as Asked;
         match self {
             Self::Host | Self::Origin | Self::Word => 403,
-            Self::NoCall | Self::NoServer | Self::NoRun(_) | Self::NoRequest(_) => 404,
+            Self::NoCall | Self::NoServer | Self::NoRun(_) | Self::NoLoad(_) | Self::NoRequest(_) => 404,
             Self::NoTile(weir_tiles::TileError::Missing { .. }) => 404,
             Self::Method { .. } => 405,
             Self::Parameter(_) | Self::Body => 400,

@@ -2,6 +2,7 @@
 
 use crate::filter::Filter;
 use crate::live::{self, Live};
+use crate::loads::Loads;
 use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::refusal::{ConsoleError, Refusal};
@@ -19,7 +20,7 @@ const MOST_OPEN: usize = 16;
 /// Runs that are compared.
 const MOST_COMPARED: usize = 8;
 /// The rooms that each console has.
-const ROOMS: [&str; 7] = ["runs", "answer", "requests", "request", "chart", "compare", "sql"];
+const ROOMS: [&str; 8] = ["runs", "answer", "requests", "request", "chart", "compare", "sql", "load"];
 
 /// The page and the calls behind it.
 #[derive(Debug)]
@@ -27,6 +28,7 @@ pub(crate) struct Site {
     directories: Vec<PathBuf>,
     version: String,
     listing: Mutex<Listing>,
+    loads: Loads,
     /// By the time of the last call, the latest at the end.
     open: Mutex<Vec<(String, Arc<Opened>)>>,
     turn: Arc<Mutex<()>>,
@@ -42,7 +44,8 @@ impl Site {
         stop: Arc<AtomicBool>,
     ) -> Result<Self, ConsoleError> {
         let listing = Mutex::new(list(&directories)?);
-        Ok(Self { directories, version, listing, open: Mutex::default(), turn: Arc::default(), stop, live })
+        let loads = Loads::new(directories.clone());
+        Ok(Self { directories, version, listing, loads, open: Mutex::default(), turn: Arc::default(), stop, live })
     }
 
     /// Runs of the list.
@@ -79,6 +82,8 @@ impl Site {
         match call {
             "has" => asked.only(&[]).map(|()| self.has()),
             "runs" => asked.only(&[]).map(|()| self.runs()),
+            "loads" => asked.only(&[]).map(|()| told(&self.loads.told())),
+            "load" => asked.only(&["run"]).and_then(|()| Ok(told(&self.loads.load(asked.run()?)?))),
             "questions" => asked.only(&[]).map(|()| told(&questions::known())),
             "compare" => self.compare(asked),
             "requests" => {
@@ -160,9 +165,14 @@ impl Site {
     }
 
     fn listed(&self, run: &str) -> Result<Listed, Refusal> {
-        let listing = locked(&self.listing);
-        let found = listing.runs.iter().find(|listed| listed.run == run).cloned();
-        found.ok_or_else(|| Refusal::NoRun(run.chars().take(200).collect()))
+        let found = |listing: &Listing| listing.runs.iter().find(|listed| listed.run == run).cloned();
+        let known = found(&locked(&self.listing));
+        // A run may have come since the list was read.
+        let known = known.or_else(|| {
+            let now = list(&self.directories).ok()?;
+            found(&now).inspect(|_| *locked(&self.listing) = now)
+        });
+        known.ok_or_else(|| Refusal::NoRun(run.chars().take(200).collect()))
     }
 
     fn opened(&self, run: &str) -> Result<Arc<Opened>, Refusal> {
