@@ -192,7 +192,8 @@ export interface LoadHead {
   is_recorded: boolean;
   whole: LoadPoint;
 }
-export interface Load extends LoadHead { points: LoadPoint[] }
+export interface Latest { responses: number; span_ns: number; response_ns: number; parts_ns: Parts }
+export interface Load extends LoadHead { points: LoadPoint[]; latest: Latest | null }
 export interface Loads { loads: LoadHead[]; unreadable: { run: string; error: string }[]; is_cut: boolean }
 export type Given = Record<string, string | number | undefined>;
 

@@ -1,10 +1,11 @@
 // The loads that run now, and those that ended while the console was open: how far each is, and what it does.
 
-import { get, type Load, type LoadHead, type LoadPoint, type LoadState, type Loads } from "../api.ts";
+import { get, post, type Load, type LoadHead, type LoadPoint, type LoadState, type Loads } from "../api.ts";
 import { h, name } from "../dom.ts";
 import { bytes, count, moment, percent, rate, time } from "../format.ts";
 import { note, renewed, swap, why, type Note } from "../live.ts";
 import { LoadCurves } from "../load_curves.ts";
+import { bar, swatch } from "../parts.ts";
 import { go, link, type Given } from "../place.ts";
 import type { Asked, Key, Room } from "../room.ts";
 import { move, table } from "../table.ts";
@@ -53,6 +54,23 @@ function figures(load: Load): HTMLElement {
   return h("dl", { class: "figures" }, all.map(([title, value, more]) => h("div", {}, h("dt", {}, title), h("dd", {}, value), h("dd", { class: "soft" }, name(more, 90)))));
 }
 
+const PHASES: [string, string][] = [
+  ["generator", "before it was sent: waiting in the load generator"], ["connect", "making the connection, TLS with it"],
+  ["first_byte", "until the first byte: the way to the server, the server, the way back"], ["body", "from the first byte to the last"]];
+
+// Where the time of the latest requests goes, as far as the client alone knows it.
+function phases(load: Load): HTMLElement {
+  const { latest } = load;
+  const server = is_under_way(load) ? "The server's part follows with the run's answer." : "The server's part is in the run's answer.";
+  const title = h("h3", {}, "Where the time goes");
+  if (!latest) return h("section", {}, title, h("p", { class: "soft" }, `Nothing is on record yet; the record comes each second. ${server}`));
+  const rows = PHASES.map(([part, words]) => [h("span", {}, swatch(part), part), words, time(latest.parts_ns[part]), percent((latest.parts_ns[part] ?? 0) / latest.response_ns)]);
+  return h("section", {}, title,
+    h("p", { class: "soft" }, `Mean of the latest ${count(latest.responses)} answered requests on record, which ended within ${time(latest.span_ns)}: ${time(latest.response_ns)}. ${server}`),
+    bar({ parts: latest.parts_ns, whole_ns: latest.response_ns, longest_ns: latest.response_ns, label: "mean response" }),
+    table(`Parts of ${load.run}`, [{ name: "Part" }, { name: "What it is" }, { name: "Mean", number: true }, { name: "Share", number: true }], rows));
+}
+
 // What is said of a load that does not simply run.
 function remark(load: Load): HTMLElement | null {
   const answer = h("a", { href: link("answer", { run: load.run }), class: "to_answer" }, "its run's answer");
@@ -96,7 +114,7 @@ class Pane {
     swap(this.top,
       h("div", { class: "title" }, h("p", { class: "soft" }, name(load.run, 60), ` \u00b7 since ${moment(load.begin_unix_ms, false)}`), h("h2", {}, name(load.target, 90)), h("p", { class: "soft" }, name(load.manner, 160))),
       h("p", { class: "row far", "data-state": load.state }, h("strong", {}, STATES[load.state]), h("span", {}, how_far(load))), bar,
-      ...[remark(load)].filter((one) => one !== null), figures(load), 
+      ...[remark(load)].filter((one) => one !== null), figures(load), phases(load),
       ...(load.points_left_out > 0 ? [h("p", { class: "soft" }, `The ${count(load.points_left_out)} intervals before these are left out.`)] : []));
     this.curves.renew(load.points);
   }
@@ -106,7 +124,9 @@ class Pane {
   }
 
   // The answer, at the interval that was chosen.
-  answer(): void {
+  async answer(asked: Asked): Promise<void> {
+    // What was read of a run that grows is as old as its reading.
+    if (this.now && is_under_way(this.now)) await post("open", { run: this.run, again: 1 }, "", asked.signal).catch((error: unknown) => asked.tell(why(error)));
     if (this.at) this.chosen(this.at);
     else go("answer", { run: this.run });
   }
@@ -159,7 +179,7 @@ export const load: Room = {
       const pane = first();
       if (!pane?.now) return asked.tell("No load is shown.");
       if (is_under_way(pane.now)) return asked.tell("It still runs: a shows the answer of what is recorded so far.");
-      pane.answer();
+      void pane.answer(asked);
     };
     const pair = () => {
       const run = document.activeElement instanceof HTMLElement ? document.activeElement.dataset["key"]?.replace(/^load /, "") : undefined;
@@ -174,7 +194,7 @@ export const load: Room = {
       { keys: ["ArrowLeft"], words: "the interval before", act: () => moved(-1) },
       { keys: ["ArrowRight"], words: "the next interval", act: () => moved(1) },
       { keys: ["Enter"], words: "the answer of the run, once the load has ended", act: enter },
-      { keys: ["a"], words: "the answer of what is recorded so far; reading it takes CPU time from the load", act: () => first()?.answer() },
+      { keys: ["a"], words: "the answer of what is recorded so far; reading it takes CPU time from the load", act: () => void first()?.answer(asked) },
     ];
     return { keys, end: () => panes.forEach((pane) => pane.end()) };
   },

@@ -114,7 +114,13 @@ impl Loads {
         };
         let mut told = described(&place, &head, State::of(&head), unix_ms());
         told["points"] = json!(points);
+        told["latest"] = latest_of(&place.directory);
         Ok(told)
+    }
+
+    /// Whether a load writes to a run now.
+    pub(crate) fn runs_in(directory: &Path) -> bool {
+        running_load(directory).is_some()
     }
 
     fn place(&self, run: &str) -> Option<Place> {
@@ -135,6 +141,21 @@ impl Loads {
         *found = Some(Found { at: Instant::now(), took: begin.elapsed(), runs, is_cut: places.is_cut });
         told
     }
+}
+
+/// Where the time of the latest requests went, as the client's own record tells; null where there is none yet.
+fn latest_of(directory: &Path) -> Value {
+    // A run whose first block is not written yet has nothing to tell, which is no error.
+    let Ok(latest) = weir_explain::latest(directory) else { return Value::Null };
+    let Some(means) = latest.phases.means_ns() else { return Value::Null };
+    let parts: serde_json::Map<String, Value> = means.iter().map(|(name, ns)| ((*name).to_owned(), json!(ns))).collect();
+    let response_ns: f64 = means.iter().map(|(_, ns)| ns).sum();
+    json!({
+        "responses": latest.phases.responses,
+        "span_ns": latest.span_ns,
+        "response_ns": response_ns,
+        "parts_ns": parts,
+    })
 }
 
 fn described(place: &Place, head: &Head, state: State, now_ms: u64) -> Value {

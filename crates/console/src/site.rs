@@ -93,9 +93,7 @@ impl Site {
             }
             "state" => self.of_run(asked, &["run"], |opened| Ok(told(&opened.told()))),
             "answer" => self.of_run(asked, &["run"], |opened| Ok(bytes(opened.answer()?.json.clone()))),
-            "begin" => {
-                self.of_run(asked, &["run"], |opened| Ok(told(&json!({ "first_at_ns": opened.first_at_ns()? }))))
-            }
+            "begin" => self.of_run(asked, &["run"], |opened| Ok(told(&json!(opened.first()?)))),
             "choices" => self.of_run(asked, &["run"], |opened| Ok(told(&requests::choices(opened)?))),
             "whole" => self.of_run(asked, &["run"], |opened| Ok(bytes(opened.tiles()?.whole_json()))),
             "request" => {
@@ -206,7 +204,9 @@ impl Site {
         let known = open.iter().position(|(name, _)| name == run);
         if let Some(index) = known {
             let opened = Arc::clone(&open[index].1);
-            if !is_again || opened.is_at_work() {
+            // What was read while a load wrote to it is not the whole run.
+            let is_old = || opened.is_outdated() && !Loads::runs_in(&listed.directory);
+            if opened.is_at_work() || !(is_again || is_old()) {
                 return Ok(told(&opened.told()));
             }
             open.remove(index);

@@ -1,7 +1,9 @@
-//! What a page asks of the console: parameters of its list of requests.
+//! What the console reads that others wrote: parameters of its list of requests, and what a load tells of itself.
 
 #[path = "../../../crates/console/src/filter.rs"]
 mod filter;
+#[path = "../../../crates/console/src/now.rs"]
+mod now;
 #[path = "../../../crates/console/src/parameters.rs"]
 mod parameters;
 
@@ -19,4 +21,18 @@ pub fn console_requests(input: &[u8]) {
         assert!(question.matches('\'').count() % 2 == 0, "a text is not closed: {question}");
         assert!(bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" ,()=<>+*_.-".contains(&byte)), "{question}");
     }
+}
+
+/// A file in which a load tells what it does now: what is read keeps the bounds, and is read again once written.
+pub fn load_now(input: &[u8]) {
+    let first = input.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let head = now::parse_head(first);
+    let Ok(read) = now::parse(input) else { return };
+    assert!(head.is_ok_and(|head| head == read.head), "a list shows the same as the room");
+    assert!(read.points.len() <= now::NOW_POINTS_MAX && (0.0..=1.0).contains(&read.head.share));
+    let lines = std::iter::once(serde_json::to_string(&read.head));
+    let lines = lines.chain(read.points.iter().map(serde_json::to_string));
+    let text: Vec<String> = lines.map(|line| line.expect("numbers of JSON are finite")).collect();
+    let again = now::parse(text.join("\n").as_bytes()).expect("it was read before");
+    assert!(again.points.len() == read.points.len() && again.head.target == read.head.target);
 }
