@@ -1,7 +1,7 @@
 // The loads that run now, and those that ended while the console was open: how far each is, and what it does.
 
 import { get, post, type Load, type LoadHead, type LoadPoint, type LoadState, type Loads } from "../api.ts";
-import { h, name } from "../dom.ts";
+import { h, name, type Child } from "../dom.ts";
 import { bytes, count, moment, percent, rate, time } from "../format.ts";
 import { note, renewed, swap, why, type Note } from "../live.ts";
 import { LoadCurves } from "../load_curves.ts";
@@ -39,13 +39,16 @@ function figures(load: Load): HTMLElement {
   const { whole } = load;
   const last = load.points.at(-1) ?? whole;
   const errors = Object.entries(whole.errors).map(([kind, number]) => `${kind} ${count(number)}`).join(", ");
-  const all: [string, string, string][] = [
-    ["answered", rate(last.rate_per_s), `${count(whole.requests)} so far`],
-    ["median", time(last.latency_ns?.p50), `${time(whole.latency_ns?.p50)} so far`],
-    ["p90", time(last.latency_ns?.p90), `${time(whole.latency_ns?.p90)} so far`],
-    ["p99", time(last.latency_ns?.p99), `${time(whole.latency_ns?.p99)} so far`],
-    ["success", percent(whole.success_rate), `${count(whole.unexpected)} with another status`],
-    ["failed", count(whole.failed), errors || "none"],
+  // The key gives the focus back to the link that has it, each second.
+  const to = (title: string, words: string, given: Given) => h("a", { href: link("requests", { run: load.run, ...given }), "data-key": title }, words);
+  const slower = (ns: number | undefined): Given => ({ min_ns: ns === undefined ? undefined : Math.floor(ns), sort: "response" });
+  const all: [string, Child, string][] = [
+    ["answered", to("answered", rate(last.rate_per_s), {}), `${count(whole.requests)} so far`],
+    ["median", to("median", time(last.latency_ns?.p50), slower(last.latency_ns?.p50)), `${time(whole.latency_ns?.p50)} so far`],
+    ["p90", to("p90", time(last.latency_ns?.p90), slower(last.latency_ns?.p90)), `${time(whole.latency_ns?.p90)} so far`],
+    ["p99", to("p99", time(last.latency_ns?.p99), slower(last.latency_ns?.p99)), `${time(whole.latency_ns?.p99)} so far`],
+    ["success", to("success", percent(whole.success_rate), { sort: "status", order: "asc" }), `${count(whole.unexpected)} with another status`],
+    ["failed", to("failed", count(whole.failed), { sort: "status" }), errors || "none"],
     ["received", `${bytes(Math.round(last.bytes_per_s))}/s`, `${bytes(whole.bytes)} so far`],
     ["connections", count(whole.connections), `${count(whole.waited)} arrivals waited for one`],
     ["late", count(whole.late), `${count(whole.dropped)} arrivals dropped`],
@@ -73,7 +76,7 @@ function phases(load: Load): HTMLElement {
 
 // What is said of a load that does not simply run.
 function remark(load: Load): HTMLElement | null {
-  const answer = h("a", { href: link("answer", { run: load.run }), class: "to_answer" }, "its run's answer");
+  const answer = h("a", { href: link("answer", { run: load.run }), class: "to_answer", "data-key": "answer" }, "its run's answer");
   if (load.silent_s !== null) return h("p", { class: "wrong" }, `It has told nothing for ${count(load.silent_s)} s: its process ${load.process.pid} is stopped, or has no CPU, or cannot write.`);
   if (is_under_way(load)) return null;
   if (load.state === "not_known") return h("p", { class: "wrong" }, "Its process is on another host or in a container: whether it still runs cannot be told here.");
@@ -88,11 +91,12 @@ class Pane {
   now: Load | null = null;
   private readonly curves = new LoadCurves((point) => this.chosen(point));
   private readonly top = h("div", { class: "stack" });
+  private readonly below = h("div", { class: "stack" });
   private readonly told: Note = note();
   private at: LoadPoint | null = null;
 
   constructor(readonly run: string) {
-    this.box.append(this.told.box, this.top, h("p", { class: "soft" }, "A click on an interval, or arrow keys and a, leads to what was recorded of it so far."), this.curves.box);
+    this.box.append(this.told.box, this.top, h("p", { class: "soft" }, "A click on an interval, or arrow keys and a, leads to what was recorded of it so far."), this.curves.box, this.below);
   }
 
   private chosen(point: LoadPoint): void {
@@ -114,9 +118,10 @@ class Pane {
     swap(this.top,
       h("div", { class: "title" }, h("p", { class: "soft" }, name(load.run, 60), ` \u00b7 since ${moment(load.begin_unix_ms, false)}`), h("h2", {}, name(load.target, 90)), h("p", { class: "soft" }, name(load.manner, 160))),
       h("p", { class: "row far", "data-state": load.state }, h("strong", {}, STATES[load.state]), h("span", {}, how_far(load))), bar,
-      ...[remark(load)].filter((one) => one !== null), figures(load), phases(load),
+      ...[remark(load)].filter((one) => one !== null), figures(load),
       ...(load.points_left_out > 0 ? [h("p", { class: "soft" }, `The ${count(load.points_left_out)} intervals before these are left out.`)] : []));
     this.curves.renew(load.points);
+    swap(this.below, phases(load));
   }
 
   move(by: number): LoadPoint | null {

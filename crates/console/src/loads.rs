@@ -148,7 +148,8 @@ fn latest_of(directory: &Path) -> Value {
     // A run whose first block is not written yet has nothing to tell, which is no error.
     let Ok(latest) = weir_explain::latest(directory) else { return Value::Null };
     let Some(means) = latest.phases.means_ns() else { return Value::Null };
-    let parts: serde_json::Map<String, Value> = means.iter().map(|(name, ns)| ((*name).to_owned(), json!(ns))).collect();
+    let parts: serde_json::Map<String, Value> =
+        means.iter().map(|(name, ns)| ((*name).to_owned(), json!(ns))).collect();
     let response_ns: f64 = means.iter().map(|(_, ns)| ns).sum();
     json!({
         "responses": latest.phases.responses,

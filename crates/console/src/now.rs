@@ -165,7 +165,9 @@ pub(crate) enum NowError {
         source: serde_json::Error,
     },
     /// The file names another form.
-    #[error("it has the form {0:?}, and this version of weir reads {NOW_SCHEMA}; use the weir console of the load's version")]
+    #[error(
+        "it has the form {0:?}, and this version of weir reads {NOW_SCHEMA}; use the weir console of the load's version"
+    )]
     Schema(String),
     /// There is more than a load writes.
     #[error("it holds {0} than `weir load --run` writes; remove the file")]

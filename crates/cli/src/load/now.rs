@@ -65,7 +65,9 @@ impl Now {
     pub(crate) fn begin(directory: &Path, heading: &Heading) -> Option<Self> {
         if let Some(pid) = running_load(directory) {
             let directory = directory.display();
-            eprintln!("weir load: {directory}: the load of process {pid} tells there what it does now; this one does not");
+            eprintln!(
+                "weir load: {directory}: the load of process {pid} tells there what it does now; this one does not"
+            );
             return None;
         }
         let fixed = json!({
@@ -173,9 +175,7 @@ impl Points {
                 break;
             }
             while known.next_if(|told| told.begin_s < begin_s).is_some() {}
-            let same = |told: &Told| {
-                (told.begin_s, told.length_s, told.counts) == (begin_s, length_s, point.counts)
-            };
+            let same = |told: &Told| (told.begin_s, told.length_s, told.counts) == (begin_s, length_s, point.counts);
             self.told.push(match known.next_if(same) {
                 Some(told) => told,
                 None => {
@@ -230,7 +230,10 @@ impl Writer {
         self.slot.locked().is_last = true;
         self.slot.came.notify_one();
         if self.over.recv_timeout(PATIENCE).is_err() {
-            eprintln!("weir load: the end of the load could not be written to {NOW_FILE} within {} s", PATIENCE.as_secs());
+            eprintln!(
+                "weir load: the end of the load could not be written to {NOW_FILE} within {} s",
+                PATIENCE.as_secs()
+            );
         }
     }
 }
