@@ -152,6 +152,52 @@ export interface Past { began_unix_ms: number; client: string; host: string; met
 export interface History { requests: Past[]; matching: number; looked_through?: number; kept: number; gone: number; missed: number }
 export interface Watched { type: "request"; number: number; at_unix_us: number; session: number; method: string; target: string; status: number; whole_us: number; told: [string, string[]][] }
 export type Line = Watched | { type: "left" | "end"; left_out: number; dropped: number; why?: string } | { type: "begin"; version: number } | { type: "gone"; why: string };
+// What a load tells while it runs, docs/reference/run-format.md.
+export interface LoadPoint {
+  start_s: number;
+  length_s: number;
+  requests: number;
+  rate_per_s: number;
+  successes: number;
+  success_rate: number | null;
+  unexpected: number;
+  errors: Record<string, number>;
+  failed: number;
+  failed_per_s: number;
+  stopped: number;
+  dropped: number;
+  bytes: number;
+  bytes_per_s: number;
+  connections: number;
+  late: number;
+  waited: number;
+  generator_cpu_share: number;
+  generator_runnable_share: number;
+  latency_ns: { min: number; mean: number; p50: number; p90: number; p99: number; max: number } | null;
+}
+export type LoadState = "running" | "ending" | "ended" | "interrupted" | "failed" | "lost" | "not_known";
+export interface LoadHead {
+  run: string;
+  state: LoadState;
+  process: { pid: number };
+  target: string;
+  manner: string;
+  begin_unix_ms: number;
+  told_unix_ms: number;
+  elapsed_s: number;
+  planned_s: number | null;
+  planned_requests: number | null;
+  share: number;
+  left_s: number | null;
+  interval_s: number;
+  points_left_out: number;
+  silent_s: number | null;
+  is_recorded: boolean;
+  whole: LoadPoint;
+}
+export interface Latest { responses: number; span_ns: number; response_ns: number; parts_ns: Parts }
+export interface Load extends LoadHead { points: LoadPoint[]; latest: Latest | null }
+export interface Loads { loads: LoadHead[]; unreadable: { run: string; error: string }[]; is_cut: boolean }
 export type Given = Record<string, string | number | undefined>;
 
 export class Refused extends Error {

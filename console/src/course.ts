@@ -1,7 +1,7 @@
 // Response times in the course of a run, drawn by uPlot; a click leads to the requests of that time.
 
 import uPlot from "uplot";
-import type { Explanation } from "./api.ts";
+import type { Explanation, Slice } from "./api.ts";
 import { h } from "./dom.ts";
 import { count, time } from "./format.ts";
 
@@ -39,24 +39,42 @@ function plotted(into: HTMLElement, told: Course, chosen: (index: number) => voi
   return plot;
 }
 
+// What is done with a slice: `to` leads to its requests, `told` shows it beside the curves. `at_s` chooses one at once.
+export interface Chosen { at_s: number | null; to: (slice: Slice) => Promise<void>; told: (slice: Slice) => void }
+
 // Draws into a section; the function that comes back removes what listens.
-export function course(section: HTMLElement, told: Course, to: (at_s: number) => Promise<void>): () => void {
+export function course(section: HTMLElement, told: Course, does: Chosen): () => void {
   const into = h("div", { class: "plot", role: "application", tabindex: 0, "aria-label": "Response times over time: arrow keys move, Enter shows the requests of that time" });
-  const words = h("p", { class: "soft" }, `Median and p99 of the requests that ended in each ${time(told.slice_s * 1e9)}, on a logarithmic scale. A click, or Enter, shows the requests of that time.`);
+  const words = h("p", { class: "soft" }, `Median and p99 of the requests that ended in each ${time(told.slice_s * 1e9)}, on a logarithmic scale. Arrow keys choose a time and show what it was made of; a click, or Enter, leads to its requests.`);
   const said = h("p", { class: "unseen", role: "status" });
   section.append(words, into, said);
-  const chosen = (index: number) => void to(told.slices[index]?.at_s ?? 0);
+  const begun = (at_s: number) => Math.max(0, told.slices.filter((slice) => slice.at_s <= at_s).length - 1);
+  let at = does.at_s === null ? -1 : begun(does.at_s);
+  const shown = () => {
+    const slice = told.slices[at];
+    if (!slice) return;
+    // A plot that was made just now has no scales before the next frame.
+    requestAnimationFrame(() => plot.setCursor({ left: plot.valToPos(slice.at_s, "x"), top: HEIGHT / 3 }));
+    does.told(slice);
+  };
+  const chosen = (index: number) => {
+    at = index;
+    const slice = told.slices[at];
+    if (!slice) return;
+    does.told(slice);
+    void does.to(slice);
+  };
   let plot = plotted(into, told, chosen);
-  let at = 0;
+  shown();
   into.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") chosen(at);
+    if (event.key === "Enter") chosen(Math.max(0, at));
     const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (by === 0) return;
     event.preventDefault();
     event.stopPropagation();
     at = Math.max(0, Math.min(told.slices.length - 1, at + by));
     const slice = told.slices[at];
-    plot.setCursor({ left: plot.valToPos(slice?.at_s ?? 0, "x"), top: HEIGHT / 3 });
+    shown();
     said.textContent = `at ${slice?.at_s.toFixed(2)} s: median ${time(slice?.p50_ns)}, p99 ${time(slice?.p99_ns)}, ${count(slice?.answered)} answered`;
   });
   const resized = new ResizeObserver(() => plot.setSize({ width: Math.max(240, into.clientWidth), height: HEIGHT }));
@@ -64,6 +82,7 @@ export function course(section: HTMLElement, told: Course, to: (at_s: number) =>
   const repaint = () => {
     plot.destroy();
     plot = plotted(into, told, chosen);
+    shown();
   };
   addEventListener("repaint", repaint);
   return () => {

@@ -53,8 +53,8 @@ export function title(asked: Asked, text: string, ...more: (Node | string)[]): H
   return h("div", { class: "title" }, h("p", { class: "soft" }, h("bdi", {}, server_of(asked.has, asked.place.given["server"])?.address ?? "")), h("h1", {}, text), ...more);
 }
 
-// Asks at once and every two seconds from then on, as long as the room is shown and its page can be seen.
-export async function renewed(asked: Asked, told: Note, renew: () => Promise<void>): Promise<void> {
+// Asks at once and every so often from then on, as long as the room is shown and its page can be seen.
+export async function renewed(asked: Asked, told: Note, renew: () => Promise<void>, every_ms = EVERY_MS): Promise<void> {
   const turn = async (): Promise<void> => {
     if (asked.signal.aborted) return;
     try {
@@ -66,7 +66,7 @@ export async function renewed(asked: Asked, told: Note, renew: () => Promise<voi
       if (asked.signal.aborted) return;
       told.wrong(why(error));
     }
-    window.setTimeout(() => void turn(), EVERY_MS);
+    window.setTimeout(() => void turn(), every_ms);
   };
   await turn();
 }

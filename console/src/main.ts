@@ -16,6 +16,7 @@ import { cluster } from "./rooms/cluster.ts";
 import { compare } from "./rooms/compare.ts";
 import { connections } from "./rooms/connections.ts";
 import { last } from "./rooms/last.ts";
+import { load } from "./rooms/load.ts";
 import { now } from "./rooms/now.ts";
 import { request } from "./rooms/request.ts";
 import { requests } from "./rooms/requests.ts";
@@ -28,7 +29,7 @@ import { watch } from "./rooms/watch.ts";
 import { choose_theme, next_theme, theme } from "./theme.ts";
 
 // All rooms that this page can show; what the console has of them is in the navigation.
-const ROOMS: Room[] = [runs, answer, requests, chart, compare, sql, request, now, activity, connections, watch, last, rules, cluster, transactions, transaction];
+const ROOMS: Room[] = [runs, answer, requests, chart, compare, sql, load, request, now, activity, connections, watch, last, rules, cluster, transactions, transaction];
 
 const [head, into, status] = [required("head", HTMLElement), required("room", HTMLElement), required("status", HTMLElement)];
 let has: Has;
@@ -48,7 +49,7 @@ const kept = (room: Room) => (room.of_run ? { run } : room.key && !room.of && ro
 const home = () => link(has.rooms.includes("runs") ? "runs" : "now");
 
 const general: Key[] = [
-  { keys: ["1", "2", "3", "4", "5", "6"], words: "go to a room, in the order of the navigation", act: (event) => visit(Number(event.key)) },
+  { keys: ["1", "2", "3", "4", "5", "6", "7"], words: "go to a room, in the order of the navigation", act: (event) => visit(Number(event.key)) },
   { keys: ["t"], words: "dark, light, or as the browser has it", act: () => paint(next_theme()) },
   { keys: ["Backspace"], words: "back to where you were", act: () => history.back() },
   { keys: ["?"], words: "these keys", act: () => help(shown.keys ?? [], general) },

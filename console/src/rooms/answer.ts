@@ -1,12 +1,12 @@
 // Where the time goes: the culprit first, then what is behind each figure.
 
-import { get, type Explanation } from "../api.ts";
-import { course } from "../course.ts";
+import { get, Refused, type Explanation, type Slice } from "../api.ts";
+import { course, type Chosen } from "../course.ts";
 import { h, name, tied, type Child } from "../dom.ts";
-import { bytes, count, percent, rate, time } from "../format.ts";
+import { bytes, count, moment, percent, rate, time } from "../format.ts";
 import { bar, legend, ordered, swatch, words } from "../parts.ts";
-import { link, type Given } from "../place.ts";
-import { opened, run_of, type Room } from "../room.ts";
+import { go, link, replace, type Given } from "../place.ts";
+import { opened, run_of, type Asked, type Room } from "../room.ts";
 import { table } from "../table.ts";
 
 type To = (given?: Given) => string;
@@ -124,20 +124,69 @@ export const answer: Room = {
         h("p", { class: "soft" }, `${percent(told.joined_fraction)} of the requests are joined with the server's events; observing took ${count(told.observer_cost.events)} events and ${percent(told.observer_cost.cpu_share)} of a CPU, ${count(told.observer_cost.lost)} events were lost.${told.not_observed.length > 0 ? ` Not observed: ${told.not_observed.join(", ")}.` : ""}`),
       ].filter((one) => one !== null && one !== false),
     );
-    const chart = told.course ? course(over_time, told.course, (slice) => requests_of(run, slice, told.course!.slice_s, asked.signal)) : null;
+    const made = h("div", { class: "stack" });
+    const chart = told.course ? course(over_time, told.course, over(run, told, made, asked)) : null;
+    over_time.append(made);
     const rules = decisions(told, run, 0);
-    if (rules) asked.into.append(decisions(told, run, await first(run, asked.signal)) ?? rules);
+    if (rules) asked.into.append(decisions(told, run, (await first(run, asked.signal))?.first_at_ns ?? 0) ?? rules);
     return { keys: [{ keys: ["s"], words: "the slowest requests", act: () => (location.hash = to({ sort: "response" })) }], ...(chart ? { end: chart } : {}) };
   },
 };
 
-// When the first request was intended, in the times of the tables: the tables may still be made.
-async function first(run: string, signal: AbortSignal): Promise<number> {
-  const told = await get<{ first_at_ns: number }>("begin", { run }, signal).catch(() => ({ first_at_ns: 0 }));
-  return told.first_at_ns;
+interface First { first_at_ns: number; first_unix_ms: number | null }
+
+// When the first request was intended; the tables that tell it may still be made.
+async function first(run: string, signal: AbortSignal): Promise<First | null> {
+  return get<First>("begin", { run }, signal).catch(() => null);
 }
 
-async function requests_of(run: string, at_s: number, slice_s: number, signal: AbortSignal): Promise<void> {
-  const begin = (await first(run, signal)) + at_s * 1e9;
-  location.hash = link("requests", { run, from_ns: Math.round(begin), to_ns: Math.round(begin + slice_s * 1e9) });
+async function awaited_first(run: string, signal: AbortSignal): Promise<First> {
+  for (;;) {
+    const told = await get<First>("begin", { run }, signal).catch((error: unknown) => {
+      if (error instanceof Refused && error.status === 409) return null;
+      throw error;
+    });
+    if (told) return told;
+    await new Promise((done) => setTimeout(done, 250));
+  }
+}
+
+// A time of the course: what it was made of, and what leads behind it. Its begin stands in the address.
+function over(run: string, told: Explanation, into: HTMLElement, asked: Asked): Chosen {
+  const slice_s = told.course!.slice_s;
+  const given = Number(asked.place.given["at_s"] ?? NaN);
+  const window_of = async (slice: Slice, given: Given = {}) => {
+    asked.tell("The tables of the run are looked up.");
+    const { first_at_ns } = await awaited_first(run, asked.signal);
+    const begin = Math.round(first_at_ns + slice.at_s * 1e9);
+    asked.tell("");
+    return { run, from_ns: begin, to_ns: Math.round(begin + slice_s * 1e9), ...given };
+  };
+  const to = async (slice: Slice, given: Given = {}) => go("requests", await window_of(slice, given));
+  const chart = async (slice: Slice) => {
+    const { from_ns, to_ns } = await window_of(slice);
+    go("chart", { run, from: from_ns, to: to_ns });
+  };
+  const failed = (error: unknown) => void (asked.signal.aborted || asked.tell(error instanceof Error ? error.message : String(error)));
+  const button = (words: string, act: () => Promise<void>) => h("button", { type: "button", onclick: () => void act().catch(failed) }, words);
+  return {
+    at_s: Number.isFinite(given) ? given : null,
+    to: (slice) => to(slice).catch(failed),
+    told: (slice) => {
+      replace({ at_s: slice.at_s });
+      const at = h("h3", {}, `At ${time(slice.at_s * 1e9)}`);
+      const whole_ns = told.response_ns?.mean ?? 0;
+      // How long the bar is drawn: the parts are the whole of the mean.
+      const mean_ns = Object.values(slice.parts_ns).reduce((sum, ns) => sum + ns, 0);
+      const longest_ns = Math.max(whole_ns, mean_ns);
+      const bars: [string, number, typeof slice.parts_ns][] = [["then", mean_ns, slice.parts_ns], ["whole run", whole_ns, told.parts_ns]];
+      into.replaceChildren(at,
+        h("p", {}, `${count(slice.answered)} answered within ${time(slice_s * 1e9)}, ${count(slice.errors)} errors; median ${time(slice.p50_ns)}, p99 ${time(slice.p99_ns)}. What the mean response was made of then, and in the whole run:`),
+        ...bars.map(([label, ns, parts]) => h("div", { class: "labelled" }, h("span", {}, label), h("span", {}, ""), bar({ parts, whole_ns: ns, longest_ns, label }))),
+        h("p", { class: "row" }, button("Its requests", () => to(slice)), button("Its slowest", () => to(slice, { sort: "response" })), button("Its time in the chart", () => chart(slice))));
+      void first(run, asked.signal).then((begun) => {
+        if (begun?.first_unix_ms && at.isConnected) at.append(`, ${moment(begun.first_unix_ms + slice.at_s * 1000, false)} by this browser's clock`);
+      });
+    },
+  };
 }

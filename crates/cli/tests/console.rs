@@ -1,6 +1,8 @@
 //! `weir console --admin` on real servers, and the console within their admin address: what its page may ask, what it may
 //! not, and that no answer holds the token.
 
+#[path = "console/loads.rs"]
+mod loads;
 mod support;
 #[path = "console/within.rs"]
 mod within;
@@ -117,7 +119,7 @@ fn the_page_gets_what_a_server_tells_and_only_the_page_may_change_it() {
     let mut connection = Connection::open(served.port).expect("connects");
     connection.get("/a.txt").expect("an answer");
     let (_, has) = shown.json("has");
-    assert_eq!((has["server"]["address"].as_str(), has["rooms"][7].as_str()), (Some(&*admin), Some("activity")));
+    assert_eq!((has["server"]["address"].as_str(), has["rooms"][8].as_str()), (Some(&*admin), Some("activity")));
     wait_for(|| (shown.json("activity?hours=1").1["whole"]["requests"] == 1).then_some(()));
     let (_, activity) = shown.json("activity?hours=1&steps=60");
     let paces = activity["steps"].as_array().expect("steps").iter().map(|step| step["requests_per_min"].as_f64());
@@ -207,7 +209,7 @@ fn a_server_that_refuses_or_is_not_there_is_told_in_words() {
     shown.refused("last", 502, "no server answers there");
     let without = Shown::start(folder.path(), &[]);
     let (_, has) = without.json("has");
-    assert!(has["server"].is_null() && has["rooms"].as_array().map(Vec::len) == Some(7), "{has}");
+    assert!(has["server"].is_null() && has["rooms"].as_array().map(Vec::len) == Some(8), "{has}");
     without.refused("activity", 404, "start it with --admin");
     for (args, words) in [
         (&["console", "--admin", "admin.sock"][..], "write unix:PATH or ADDRESS:PORT"),

@@ -47,12 +47,24 @@ pub(crate) struct Opened {
     directory: PathBuf,
     state: Mutex<State>,
     begin: Instant,
+    /// Bytes of its manifest when reading began.
+    manifest_bytes: u64,
     answer: OnceLock<Explained>,
     tiles: OnceLock<Mutex<RunTiles>>,
     tables: OnceLock<Mutex<Queries>>,
-    /// The intended time of the first request, nanoseconds from the begin of the run.
-    first_at_ns: OnceLock<i64>,
+    first: OnceLock<First>,
     watched: Arc<Watched>,
+}
+
+/// When the first request was intended.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct First {
+    /// Nanoseconds from the begin of the run.
+    #[serde(rename = "first_at_ns")]
+    pub(crate) at_ns: i64,
+    /// Milliseconds since 1970; none where the run does not tell the time of day.
+    #[serde(rename = "first_unix_ms")]
+    pub(crate) unix_ms: Option<i64>,
 }
 
 /// What a question that is being answered looks at.
@@ -94,10 +106,11 @@ impl Opened {
             directory: listed.directory.clone(),
             state: Mutex::new(State::Waiting),
             begin: Instant::now(),
+            manifest_bytes: manifest_bytes(&listed.directory),
             answer: OnceLock::new(),
             tiles: OnceLock::new(),
             tables: OnceLock::new(),
-            first_at_ns: OnceLock::new(),
+            first: OnceLock::new(),
             watched: Arc::new(watched),
         });
         let (reading, turn) = (Arc::clone(&opened), Arc::clone(turn));
@@ -125,7 +138,7 @@ impl Opened {
         let _first = self.tiles.set(Mutex::new(self.tiles_of(run)?));
         self.set(State::Reading { step: "requests", events: 0 });
         let (tables, first) = self.tables_of(run)?;
-        let _first = self.first_at_ns.set(first);
+        let _first = self.first.set(first);
         let _first = self.tables.set(Mutex::new(tables));
         Ok(())
     }
@@ -139,13 +152,16 @@ impl Opened {
     }
 
     /// The tables of requests and their parts, made if they were not kept, and when the first request was intended.
-    fn tables_of(&self, run: &Path) -> Result<(Queries, i64), QueryError> {
+    fn tables_of(&self, run: &Path) -> Result<(Queries, First), QueryError> {
         let watched = Arc::clone(&self.watched);
         let mut tables = Queries::open(run, Arc::new(move |progress| watched.goes_on(progress)))?;
-        let first = tables.rows("SELECT min(at_ns) FROM requests")?;
+        let first = tables.rows("SELECT min(at_ns), (SELECT min(begin_unix_ns) FROM run) FROM requests")?;
         // A question to the parts makes their table, if that of the requests has not.
         tables.rows("SELECT 1 FROM parts LIMIT 1")?;
-        let first = first.first().and_then(|row| row.first()).and_then(|ns| ns.parse().ok()).unwrap_or(0);
+        let told = |column: usize| first.first()?.get(column)?.parse::<i64>().ok();
+        let at_ns = told(0).unwrap_or(0);
+        let unix_ms = told(1).map(|begin_ns| begin_ns.saturating_add(at_ns) / 1_000_000);
+        let first = First { at_ns, unix_ms };
         Ok((tables, first))
     }
 
@@ -182,6 +198,11 @@ impl Opened {
         matches!(self.state(), State::Waiting | State::Reading { .. })
     }
 
+    /// Whether the run went on after reading began: a source has completed a segment, or ended.
+    pub(crate) fn is_outdated(&self) -> bool {
+        manifest_bytes(&self.directory) != self.manifest_bytes
+    }
+
     fn missing(&self) -> Refusal {
         match self.state() {
             State::Failed { error } => Refusal::Failed(error),
@@ -194,9 +215,9 @@ impl Opened {
         self.answer.get().ok_or_else(|| self.missing())
     }
 
-    /// When the first request was intended, nanoseconds from the begin of the run.
-    pub(crate) fn first_at_ns(&self) -> Result<i64, Refusal> {
-        self.first_at_ns.get().copied().ok_or_else(|| self.missing())
+    /// When the first request was intended.
+    pub(crate) fn first(&self) -> Result<First, Refusal> {
+        self.first.get().copied().ok_or_else(|| self.missing())
     }
 
     /// The tiles.
@@ -220,6 +241,10 @@ impl Opened {
 }
 
 /// What tells the contents of a run from all others.
+fn manifest_bytes(run: &Path) -> u64 {
+    run.join("manifest.jsonl").metadata().map_or(0, |metadata| metadata.len())
+}
+
 fn fingerprint(run: &Path) -> Result<u64, ReadingError> {
     Ok(Places::of(&RunReader::open(run)?)?.fingerprint())
 }

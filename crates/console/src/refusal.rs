@@ -66,6 +66,8 @@ pub(crate) enum Refusal {
     Parameter(#[from] ParameterError),
     #[error("there is no run {0:?} in the list of runs; the room Runs reads the directories anew")]
     NoRun(String),
+    #[error("{0}")]
+    NoLoad(String),
     #[error("the run is not open: POST open?run=... reads it")]
     NotOpen,
     #[error("the run is still being read")]
@@ -117,6 +119,7 @@ impl Refusal {
             | Self::NoCluster
             | Self::NoAgent
             | Self::NoRun(_)
+            | Self::NoLoad(_)
             | Self::NoRequest(_) => 404,
             Self::NoTile(weir_tiles::TileError::Missing { .. }) => 404,
             Self::Method { .. } => 405,

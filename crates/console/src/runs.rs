@@ -48,13 +48,40 @@ pub(crate) struct Listing {
     pub(crate) runs: Vec<Listed>,
     /// Whether folders or runs were left out.
     pub(crate) is_cut: bool,
-    #[serde(skip)]
+}
+
+/// Where runs are.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Places {
+    pub(crate) runs: Vec<Place>,
+    /// Whether folders or runs were left out.
+    pub(crate) is_cut: bool,
     folders: usize,
 }
 
-/// Looks for runs. A directory that cannot be read is an error only if it was named.
+/// Where a run is.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// Its name in addresses.
+    pub(crate) run: String,
+    pub(crate) directory: PathBuf,
+}
+
+/// Looks for runs and what their manifests tell. A directory that cannot be read is an error only if it was named.
 pub(crate) fn list(named: &[PathBuf]) -> Result<Listing, ConsoleError> {
-    let mut listing = Listing::default();
+    let places = places(named)?;
+    let mut runs: Vec<Listed> = places.runs.into_iter().map(described).collect();
+    // The newest first.
+    runs.sort_by(|a, b| {
+        let begin = |one: &Listed| one.begin_unix_ns.as_deref().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
+        begin(b).cmp(&begin(a)).then_with(|| a.run.cmp(&b.run))
+    });
+    Ok(Listing { runs, is_cut: places.is_cut })
+}
+
+/// Looks where runs are.
+pub(crate) fn places(named: &[PathBuf]) -> Result<Places, ConsoleError> {
+    let mut places = Places::default();
     for directory in named {
         fs::read_dir(directory).map_err(|source| ConsoleError::Directory { path: directory.clone(), source })?;
         // With several directories each run says below which it is.
@@ -62,28 +89,25 @@ pub(crate) fn list(named: &[PathBuf]) -> Result<Listing, ConsoleError> {
             (1, false) => PathBuf::new(),
             _ => directory.clone(),
         };
-        look(directory, &prefix, 0, &mut listing);
+        look(directory, &prefix, 0, &mut places);
     }
-    // The newest first.
-    listing.runs.sort_by(|a, b| {
-        let begin = |one: &Listed| one.begin_unix_ns.as_deref().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
-        begin(b).cmp(&begin(a)).then_with(|| a.run.cmp(&b.run))
-    });
-    Ok(listing)
+    Ok(places)
 }
 
 fn is_run(directory: &Path) -> bool {
     directory.join("segments").is_dir() || holds_several(directory)
 }
 
-fn look(directory: &Path, name: &Path, depth: usize, listing: &mut Listing) {
-    listing.folders += 1;
-    if listing.runs.len() >= MOST_RUNS || listing.folders > MOST_FOLDERS {
-        listing.is_cut = true;
+fn look(directory: &Path, name: &Path, depth: usize, places: &mut Places) {
+    places.folders += 1;
+    if places.runs.len() >= MOST_RUNS || places.folders > MOST_FOLDERS {
+        places.is_cut = true;
         return;
     }
     if is_run(directory) {
-        listing.runs.push(described(directory, name));
+        let name = name.to_string_lossy().trim_end_matches('/').to_owned();
+        let run = if name.is_empty() { ".".to_owned() } else { name };
+        places.runs.push(Place { run, directory: directory.to_owned() });
         return;
     }
     if depth >= MOST_DEPTH {
@@ -96,16 +120,33 @@ fn look(directory: &Path, name: &Path, depth: usize, listing: &mut Listing) {
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let hidden = entry.file_name().to_string_lossy().starts_with('.');
         if is_folder && !hidden {
-            look(&entry.path(), &name.join(entry.file_name()), depth + 1, listing);
+            look(&entry.path(), &name.join(entry.file_name()), depth + 1, places);
         }
     }
 }
 
-fn described(directory: &Path, name: &Path) -> Listed {
-    let name = name.to_string_lossy().trim_end_matches('/').to_owned();
+/// Whether each source that began to write the run has ended. A source that was killed never does.
+pub(crate) fn is_whole(directory: &Path) -> bool {
+    let of = |wanted: fn(&Entry) -> bool, all: &[Entry]| all.iter().filter(|entry| wanted(entry)).count();
+    let all = entries(directory);
+    let begun = of(|entry| matches!(entry, Entry::Source { .. }), &all);
+    begun > 0 && begun == of(|entry| matches!(entry, Entry::End { .. }), &all)
+}
+
+/// What a run's manifest tells, as far as it is read for a list.
+fn entries(directory: &Path) -> Vec<Entry> {
+    let path = directory.join("manifest.jsonl");
+    let mut bytes = Vec::new();
+    // Without a manifest, as of a run that another program is about to begin, less is told.
+    let _told = fs::File::open(&path).and_then(|file| file.take(MOST_MANIFEST).read_to_end(&mut bytes));
+    // What lies beyond the bound is the end of a line, which counts as cut.
+    parse_manifest(&bytes, &path).map(|manifest| manifest.entries).unwrap_or_default()
+}
+
+fn described(place: Place) -> Listed {
     let mut listed = Listed {
-        run: if name.is_empty() { ".".to_owned() } else { name },
-        directory: directory.to_owned(),
+        run: place.run,
+        directory: place.directory,
         host: None,
         command: None,
         sources: Vec::new(),
@@ -115,19 +156,13 @@ fn described(directory: &Path, name: &Path) -> Listed {
         bytes: 0,
         refused: None,
     };
-    if holds_several(directory) {
+    if holds_several(&listed.directory) {
         listed.refused =
             Some("it holds the runs of several hosts, which the console does not join: `weir view` does".to_owned());
         return listed;
     }
-    let path = directory.join("manifest.jsonl");
-    let mut bytes = Vec::new();
-    // Without a manifest, as of a run that another program is about to begin, less is told.
-    let _told = fs::File::open(&path).and_then(|file| file.take(MOST_MANIFEST).read_to_end(&mut bytes));
-    // What lies beyond the bound is the end of a line, which counts as cut.
-    let entries = parse_manifest(&bytes, &path).map(|manifest| manifest.entries).unwrap_or_default();
     let (mut begin, mut end) = (None::<u64>, None::<u64>);
-    for entry in entries {
+    for entry in entries(&listed.directory) {
         match entry {
             Entry::Source { source, command, host, realtime_ns, .. } => {
                 if !listed.sources.contains(&source) {

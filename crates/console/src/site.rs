@@ -3,6 +3,7 @@
 use crate::cluster::{self, ClusterCalls};
 use crate::filter::Filter;
 use crate::live::{self, Live};
+use crate::loads::Loads;
 use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::refusal::{ConsoleError, Refusal};
@@ -21,14 +22,16 @@ const MOST_OPEN: usize = 16;
 /// Runs that are compared.
 const MOST_COMPARED: usize = 8;
 /// The rooms that each console has.
-const ROOMS: [&str; 7] = ["runs", "answer", "requests", "request", "chart", "compare", "sql"];
+const ROOMS: [&str; 8] = ["runs", "answer", "requests", "request", "chart", "compare", "sql", "load"];
 
 /// The calls about runs.
-const OF_RUNS: [&str; 13] = [
+const OF_RUNS: [&str; 15] = [
     "answer",
     "begin",
     "choices",
     "compare",
+    "load",
+    "loads",
     "open",
     "questions",
     "request",
@@ -47,6 +50,7 @@ pub(crate) struct Site {
     directories: Vec<PathBuf>,
     version: String,
     listing: Mutex<Listing>,
+    loads: Loads,
     /// By the time of the last call, the latest at the end.
     open: Mutex<Vec<(String, Arc<Opened>)>>,
     turn: Arc<Mutex<()>>,
@@ -70,14 +74,15 @@ impl Site {
         stop: Arc<AtomicBool>,
     ) -> Result<Self, ConsoleError> {
         let listing = Mutex::new(list(&directories)?);
-        Ok(Self { directories, version, listing, open: Mutex::default(), turn: Arc::default(), stop, now })
+        let loads = Loads::new(directories.clone());
+        Ok(Self { directories, version, listing, loads, open: Mutex::default(), turn: Arc::default(), stop, now })
     }
 
     /// A console that shows a running server alone.
     pub(crate) fn without_runs(version: String, live: Option<Live>) -> Self {
         let (directories, listing, open) = (Vec::new(), Mutex::default(), Mutex::default());
-        let now = Now { live, cluster: None, transactions: None };
-        Self { directories, version, listing, open, turn: Arc::default(), stop: Arc::default(), now }
+        let (loads, now) = (Loads::new(Vec::new()), Now { live, cluster: None, transactions: None });
+        Self { directories, version, listing, loads, open, turn: Arc::default(), stop: Arc::default(), now }
     }
 
     /// Runs of the list.
@@ -117,6 +122,8 @@ impl Site {
         match call {
             "has" => asked.only(&[]).map(|()| self.has()),
             "runs" => asked.only(&[]).map(|()| self.runs()),
+            "loads" => asked.only(&[]).map(|()| told(&self.loads.told())),
+            "load" => asked.only(&["run"]).and_then(|()| Ok(told(&self.loads.load(asked.run()?)?))),
             "questions" => asked.only(&[]).map(|()| told(&questions::known())),
             "compare" => self.compare(asked),
             "requests" => {
@@ -126,9 +133,7 @@ impl Site {
             }
             "state" => self.of_run(asked, &["run"], |opened| Ok(told(&opened.told()))),
             "answer" => self.of_run(asked, &["run"], |opened| Ok(bytes(opened.answer()?.json.clone()))),
-            "begin" => {
-                self.of_run(asked, &["run"], |opened| Ok(told(&json!({ "first_at_ns": opened.first_at_ns()? }))))
-            }
+            "begin" => self.of_run(asked, &["run"], |opened| Ok(told(&json!(opened.first()?)))),
             "choices" => self.of_run(asked, &["run"], |opened| Ok(told(&requests::choices(opened)?))),
             "whole" => self.of_run(asked, &["run"], |opened| Ok(bytes(opened.tiles()?.whole_json()))),
             "request" => {
@@ -210,9 +215,14 @@ impl Site {
     }
 
     fn listed(&self, run: &str) -> Result<Listed, Refusal> {
-        let listing = locked(&self.listing);
-        let found = listing.runs.iter().find(|listed| listed.run == run).cloned();
-        found.ok_or_else(|| Refusal::NoRun(run.chars().take(200).collect()))
+        let found = |listing: &Listing| listing.runs.iter().find(|listed| listed.run == run).cloned();
+        let known = found(&locked(&self.listing));
+        // A run may have come since the list was read.
+        let known = known.or_else(|| {
+            let now = list(&self.directories).ok()?;
+            found(&now).inspect(|_| *locked(&self.listing) = now)
+        });
+        known.ok_or_else(|| Refusal::NoRun(run.chars().take(200).collect()))
     }
 
     fn opened(&self, run: &str) -> Result<Arc<Opened>, Refusal> {
@@ -246,7 +256,9 @@ impl Site {
         let known = open.iter().position(|(name, _)| name == run);
         if let Some(index) = known {
             let opened = Arc::clone(&open[index].1);
-            if !is_again || opened.is_at_work() {
+            // What was read while a load wrote to it is not the whole run.
+            let is_old = || opened.is_outdated() && !Loads::runs_in(&listed.directory);
+            if opened.is_at_work() || !(is_again || is_old()) {
                 return Ok(told(&opened.told()));
             }
             open.remove(index);

@@ -9,6 +9,7 @@ pub mod binomial;
 pub mod burn;
 pub mod capacity;
 pub mod class;
+pub mod client_phases;
 pub mod comparison;
 pub mod course;
 pub mod curve;

@@ -1,9 +1,12 @@
-//! What a page asks of the console: parameters of its list of requests, and who it is that asks.
+//! What a page asks of the console (parameters of its list of requests, and who it is that asks), and what a load tells of
+//! itself.
 
 #[path = "../../../crates/console/src/admission.rs"]
 mod admission;
 #[path = "../../../crates/console/src/filter.rs"]
 mod filter;
+#[path = "../../../crates/console/src/now.rs"]
+mod now;
 #[path = "../../../crates/console/src/parameters.rs"]
 mod parameters;
 
@@ -43,4 +46,18 @@ pub fn console_admission(input: &[u8]) {
         let (scheme, authority) = origin.split_once("://").expect("an origin that was let in has a scheme");
         assert!(["http", "https"].contains(&scheme) && host.is_some_and(|host| host.eq_ignore_ascii_case(authority)));
     }
+}
+
+/// A file in which a load tells what it does now: what is read keeps the bounds, and is read again once written.
+pub fn load_now(input: &[u8]) {
+    let first = input.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let head = now::parse_head(first);
+    let Ok(read) = now::parse(input) else { return };
+    assert!(head.is_ok_and(|head| head == read.head), "a list shows the same as the room");
+    assert!(read.points.len() <= now::NOW_POINTS_MAX && (0.0..=1.0).contains(&read.head.share));
+    let lines = std::iter::once(serde_json::to_string(&read.head));
+    let lines = lines.chain(read.points.iter().map(serde_json::to_string));
+    let text: Vec<String> = lines.map(|line| line.expect("numbers of JSON are finite")).collect();
+    let again = now::parse(text.join("\n").as_bytes()).expect("it was read before");
+    assert!(again.points.len() == read.points.len() && again.head.target == read.head.target);
 }

@@ -53,7 +53,7 @@ pub use cache::cache_control;
 pub use cluster::{cluster_certificate, cluster_events, cluster_gossip, cluster_join, cluster_message, cluster_names};
 pub use comparison::{comparison_history, comparison_plan};
 pub use configuration::{arm_directives, server_configuration, sql, weir_configuration};
-pub use console::{console_admission, console_requests};
+pub use console::{console_admission, console_requests, load_now};
 pub use descriptions::descriptions;
 pub use directory::directory_manifest;
 pub use dropin::dropin_arguments;

@@ -83,7 +83,7 @@ bodies! {
     relayed_response cluster_message cluster_join cluster_certificate cluster_gossip cluster_names cluster_events
     sent_run line_forms trace_chrome_json trace_ctf trace_jfr trace_lines trace_otlp trace_perfetto
     scripts_requests scripts_status scripts_correlator isapi_head watch_filter activity_file request_filter
-    mcp_messages
+    mcp_messages load_now
 }
 
 /// Each body is a target of the fuzzer as well, and the other way round.

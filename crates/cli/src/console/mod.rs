@@ -41,6 +41,9 @@ Examples:
   ssh -L 8090:127.0.0.1:8090 host weir console --port 8090 runs
       runs on another host, in the browser here
 
+Loads that run now below the directories have a room of their own, if they keep
+a run: weir load --run, weir explain --load.
+
 In the page, ? shows its keys. A run is read when you open it, once: what is
 made of it is kept in RUN/derived, which may be removed at any time.
 Only this host can reach the page, and only with the random word in its address.

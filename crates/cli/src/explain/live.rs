@@ -1,7 +1,7 @@
 //! Load and record in one go, into a run directory.
 
 use super::args::Args;
-use crate::load::{Usage, Watch, watched};
+use crate::load::{Heading, Now, Usage, Watch, watched};
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_record::{Setup, run_directory};
@@ -40,7 +40,8 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
         Err(usage) => return Ok(usage),
     };
     let stop = Stop::on_signals()?;
-    let watch = Watch { quiet: args.json, title: options.url.to_string(), ..Default::default() };
+    let now = Now::begin(&directory, &Heading::of(&options));
+    let watch = Watch { quiet: args.json, title: options.url.to_string(), now, ..Default::default() };
     weir_record::under_load(&setup, options, &stop, |options| watched(options, &stop, &watch))?;
     Ok(Outcome::Recorded(directory))
 }

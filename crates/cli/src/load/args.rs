@@ -141,8 +141,8 @@ pub(crate) struct Args {
     /// ready-made server; the URL is where they answer; -d is the time of it all
     #[arg(long, num_args = 2, value_names = ["A", "B"], help_heading = "Load")]
     pub(super) compare: Vec<String>,
-    /// Write the events of every connection and request to this run directory, for `weir explain`; with --workers those
-    /// of all workers
+    /// Write the events of every connection and request to this run directory, for `weir explain`, and each second what
+    /// the load does now, for `weir console`; with --workers those of all workers
     #[arg(long, value_name = "DIR")]
     pub(super) run: Option<PathBuf>,
     #[command(flatten)]

@@ -10,7 +10,7 @@ const STRETCHES_TOLD: usize = 4;
 
 /// What the report says of how the load was made.
 #[derive(Debug)]
-pub(super) struct Heading {
+pub(crate) struct Heading {
     pub(super) url: String,
     /// The kind of load in words.
     pub(super) manner: String,
@@ -23,7 +23,7 @@ pub(super) struct Heading {
 }
 
 impl Heading {
-    pub(super) fn of(options: &Options) -> Self {
+    pub(crate) fn of(options: &Options) -> Self {
         let schedule = schedule_in_words(&options.schedule);
         let plural = |count: u32, name: &str| format!("{count} {name}{}", if count == 1 { "" } else { "s" });
         let mut manner = format!("{}, {schedule}", plural(options.connections, "connection"));

@@ -1,6 +1,8 @@
 //! How a load is watched while it runs: a view on a terminal, plain lines elsewhere.
 
 use super::blocks::{blocks, top};
+use super::far::Far;
+use super::now::{Ending, Now};
 use super::prometheus::Exporter;
 use super::screen::Colours;
 use super::stream::Stream;
@@ -41,6 +43,8 @@ pub(crate) struct Watch {
     pub(crate) exporter: Option<Exporter>,
     /// What each interval is written to when it is over.
     pub(crate) stream: Option<Stream>,
+    /// What is told beside the run.
+    pub(crate) now: Option<Now>,
 }
 
 /// Runs a load, shows how far it is, and passes on the user's wish to end it.
@@ -81,6 +85,9 @@ pub(super) fn watching<T: Send, E: From<LoadError> + Send>(
             if let Some(stream) = &watch.stream {
                 stream.tick(control, elapsed);
             }
+            if let Some(now) = &watch.now {
+                now.tick(control, Far::of(control, elapsed, planned), stop.asked());
+            }
             if terminal && elapsed >= next_draw {
                 next_draw = elapsed + DRAW_EVERY;
                 let (columns, rows) = size(2);
@@ -94,7 +101,12 @@ pub(super) fn watching<T: Send, E: From<LoadError> + Send>(
             }
         }
         drop(pane);
-        load.join().unwrap_or(Err(LoadError::Panicked.into()))
+        let result = load.join().unwrap_or(Err(LoadError::Panicked.into()));
+        if let Some(now) = &watch.now {
+            let ending = if result.is_err() { Ending::Failed } else { Ending::of(stop.asked()) };
+            now.end(control, Far::of(control, begin.elapsed(), planned), ending);
+        }
+        result
     })
 }
 
@@ -164,25 +176,13 @@ impl State<'_> {
 
     /// The time that has passed and the time that is left.
     fn how_far(&self, width: usize) -> String {
-        let seconds = self.elapsed.as_secs_f64();
-        let requests = self.control.requests();
-        let of_time = self.planned.time().map(|time| (seconds / time.as_secs_f64(), time.as_secs_f64() - seconds));
-        let of_requests = self.planned.requests().map(|all| {
-            let over = requests + self.control.errors() + self.control.dropped();
-            let share = over as f64 / all as f64;
-            (share, if share > 0.0 { seconds / share - seconds } else { f64::NAN })
-        });
-        // Of two ends the one that is nearer.
-        let further = |one: (f64, f64), other: (f64, f64)| if one.0 >= other.0 { one } else { other };
-        let (share, left_s) = match (of_time, of_requests) {
-            (Some(time), Some(requests)) => further(time, requests),
-            (time, requests) => time.or(requests).unwrap_or((0.0, f64::NAN)),
-        };
+        let Far { share, left_s, .. } = Far::of(self.control, self.elapsed, self.planned);
+        let (seconds, requests) = (self.elapsed.as_secs_f64(), self.control.requests());
         let left = match left_s {
             _ if self.stopping => "ending".to_owned(),
-            left if left.is_nan() => "no response yet".to_owned(),
-            left if left <= 0.0 => "waiting for what is under way".to_owned(),
-            left => format!("{left:.0} s left"),
+            None => "no response yet".to_owned(),
+            Some(left_s) if left_s <= 0.0 => "waiting for what is under way".to_owned(),
+            Some(left_s) => format!("{left_s:.0} s left"),
         };
         let text = format!("{seconds:.1} s, {} requests, {left}", grouped(requests));
         let room = width.saturating_sub(text.chars().count() + 6).min(40);

@@ -7,6 +7,7 @@ use super::gate::Gate;
 use super::heading::Heading;
 use super::json::as_json;
 use super::live::{Watch, watched, watching};
+use super::now::Now;
 use super::prometheus::Exporter;
 use super::stream::Stream;
 use super::usage::Usage;
@@ -57,7 +58,8 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let stop = Stop::on_signals()?;
     let title = format!("{}  {}", heading.url, heading.manner);
-    let watch = Watch { quiet: args.quiet, verbose: args.verbose, title, exporter, stream };
+    let now = args.run.as_deref().and_then(|directory| Now::begin(directory, &heading));
+    let watch = Watch { quiet: args.quiet, verbose: args.verbose, title, exporter, stream, now };
     let (report, unrecorded) = made(args, options, conducted, (&stop, &watch))?;
     let ended = SystemTime::now();
     let gate = Gate::of(&args.judge, &baseline, &report);
