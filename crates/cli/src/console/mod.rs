@@ -33,6 +33,7 @@ Examples:
   ssh -L 8090:127.0.0.1:8090 host weir console --port 8090 runs
       runs on another host, in the browser here
 
+A server with --admin ADDR shows what it does by itself, too, at /console/.
 In the page, ? shows its keys. A run is read when you open it, once: what is
 made of it is kept in RUN/derived, which may be removed at any time.
 Only this host can reach the page, and only with the random word in its address.
