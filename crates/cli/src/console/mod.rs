@@ -43,7 +43,7 @@ Examples:
 
 Loads that run now below the directories have a room of their own, if they keep
 a run: weir load --run, weir explain --load.
-
+A server with --admin ADDR shows what it does by itself, too, at /console/.
 In the page, ? shows its keys. A run is read when you open it, once: what is
 made of it is kept in RUN/derived, which may be removed at any time.
 Only this host can reach the page, and only with the random word in its address.
