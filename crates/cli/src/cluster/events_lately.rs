@@ -178,8 +178,7 @@ fn read(folder: &Path) -> anyhow::Result<Lately> {
             read => read.with_context(|| path.display().to_string())?,
         };
         let read = read_events(&text);
-        let headers = read.parts.iter().filter_map(|part| part.header.as_ref());
-        let by = headers.map(|header| header.member.clone()).last();
+        let by = read.parts.iter().rev().find_map(|part| Some(part.header.as_ref()?.member.clone()));
         lately.by = lately.by.take().or(by);
         lately.unreadable += read.unreadable;
         let earlier: Vec<EventEntry> = read.parts.into_iter().flat_map(|part| part.entries).collect();

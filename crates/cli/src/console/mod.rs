@@ -34,7 +34,7 @@ Examples:
       each of them, in their order, where they differ
   weir console --cluster /etc/weir/cluster
       also the map of a cluster, by its member on this machine: which node is
-      hot, and what moved; at the director it has the moves of all nodes
+      hot, and what moved; the director's has the moves of all nodes
   weir console --arm
       also the business transactions that applications of this host report
       (ARM), as weir arm top and weir arm show tell of them
@@ -50,9 +50,8 @@ Only this host can reach the page, and only with the random word in its address.
 Runs are of one host each; for several hosts on one clock and for the chart of
 objects use `weir view`.
 
-Exit status: 0 if it was asked to stop, 1 if it cannot listen, 2 if a directory
-the
-token or the list of members cannot be read or for wrong usage.";
+Exit status: 0 if it was asked to stop, 1 if it cannot listen, 2 if a
+directory, the token or the list of members cannot be read, or for wrong usage.";
 
 /// Look at recorded runs and at what runs now in the browser
 #[derive(Debug, clap::Args)]
