@@ -120,7 +120,12 @@ test("the steps of a request add up to its response time", { timeout: 120_000 },
 
 test("keys go everywhere", { timeout: 300_000 }, async () => {
   const { page, faults, context } = await opened();
-  const at = (start) => page.waitForFunction((start) => location.hash.startsWith(start) && document.body.dataset.ready === "true", start);
+  // The room that is left may still say that it is ready, until the page has taken the new address.
+  const at = async (start) => {
+    await page.waitForFunction((start) => location.hash.startsWith(start), start);
+    await ready(page);
+    await page.waitForFunction((start) => location.hash.startsWith(start) && document.body.dataset.ready === "true", start);
+  };
   await visit(page, shown.address, "#/runs");
   await page.keyboard.press("j");
   await page.keyboard.press("j");
