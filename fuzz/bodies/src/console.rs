@@ -5,6 +5,7 @@
 mod admission;
 #[path = "../../../crates/console/src/filter.rs"]
 mod filter;
+#[allow(dead_code, unreachable_pub, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/console/src/now.rs"]
 mod now;
 #[path = "../../../crates/console/src/parameters.rs"]
