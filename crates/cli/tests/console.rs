@@ -1,5 +1,6 @@
 //! `weir console --admin` on real servers, and the console within their admin address: what its page may ask, what it may
 //! not, and that no answer holds the token.
+// scripts/test: waits
 
 #[path = "console/loads.rs"]
 mod loads;
