@@ -93,7 +93,7 @@ pub(super) fn answer(input: &[u8], asker: Asker<'_>, view: &View, history: &Hist
         _ if has_pages && is_of_pages(path) => {
             reply(308, "text/plain", "Location: console/\r\n", "the console is at /console/\n", head_only).into()
         }
-        _ => told(&request, asker.token().is_some(), view, history),
+        path => told(&request, (path, asker.token().is_some()), view, history),
     })
 }
 
@@ -103,8 +103,7 @@ fn is_of_pages(path: &str) -> bool {
 }
 
 /// What the server itself answers to one who may ask.
-fn told(request: &Request<'_>, has_token: bool, view: &View, history: &History) -> Answer {
-    let path = request.target.split('?').next().unwrap_or_default();
+fn told(request: &Request<'_>, (path, has_token): (&str, bool), view: &View, history: &History) -> Answer {
     let head_only = request.method == Method::Head;
     let whole = match path {
         "/purge" => purge(request, has_token, view),

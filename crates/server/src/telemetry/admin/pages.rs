@@ -101,11 +101,6 @@ impl AdminDoor {
         Ok(ours.into())
     }
 
-    /// Wakes the thread: of a connection, or of its end.
-    pub(super) fn waker(&self) -> &Waker {
-        &self.0.waker
-    }
-
     /// Those that came since.
     pub(super) fn came(&self) -> Vec<Socket> {
         self.waiting().as_mut().map(std::mem::take).unwrap_or_default()

@@ -132,9 +132,9 @@ impl AdminServer {
         let stop = Arc::new(AtomicBool::new(false));
         let pages = view.pages.clone();
         let door = AdminDoor::new(self.address(), Arc::clone(&waker));
-        let told = Arc::clone(&stop);
+        let told = (Arc::clone(&waker), Arc::clone(&stop));
         let body = move || {
-            self.run(&view, &door, &told);
+            self.run(&view, (&told.0, &door), &told.1);
             door.close();
         };
         let thread = std::thread::Builder::new().name("weir-admin".to_owned()).spawn(body)?;
@@ -150,8 +150,8 @@ impl AdminServer {
         })
     }
 
-    /// Answers until `stop` is set, of which the door's waker tells.
-    fn run(&self, view: &View, door: &AdminDoor, stop: &AtomicBool) {
+    /// Answers until `stop` is set, of which `waker` tells.
+    fn run(&self, view: &View, (waker, door): (&Waker, &AdminDoor), stop: &AtomicBool) {
         let mut visitors: Vec<Visitor> = Vec::new();
         let mut watchers = Watchers::new(Arc::clone(&view.watching));
         let mut history = History::default();
@@ -166,11 +166,11 @@ impl AdminServer {
             visitors.retain(|visitor| visitor.until > now);
             let next =
                 visitors.iter().map(|visitor| visitor.until).chain(watchers.next()).fold(sample_at, Instant::min);
-            let ready = self.wait(&visitors, &watchers, door.waker(), next.saturating_duration_since(now));
+            let ready = self.wait(&visitors, &watchers, waker, next.saturating_duration_since(now));
             let mut ready = ready.into_iter();
             let (is_woken, is_visited) = (ready.next() == Some(true), ready.next() == Some(true));
             if is_woken {
-                door.waker().take();
+                waker.take();
             }
             let mut looks = ready;
             visitors.retain_mut(|visitor| {
