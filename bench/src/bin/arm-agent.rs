@@ -22,12 +22,11 @@ use weir_agent::connection::Connection;
 use weir_agent::directory::Directory;
 use weir_agent::folds::Cells;
 use weir_agent::host;
-use weir_agent::keeper::{Batch, KeepError, Keeper};
+use weir_agent::keeper::{Batch, Found, KeepError, Keeper, Sought};
 use weir_agent::memory::Memory;
 use weir_agent::pairing::Limits;
 use weir_agent::protocol::{AgentStatus, Answer, Ask, Filter};
 use weir_agent::switches::Rules;
-use weir_agent::transaction::{Transaction, Wanted};
 use weir_agent::{Agent, Settings};
 use weir_arm::{Begin, CORRELATED, Field, Sort};
 use weir_wire::Slot;
@@ -132,8 +131,8 @@ impl Keeper for Nowhere {
         Ok(())
     }
 
-    fn find(&mut self, _: Wanted, _: usize) -> Result<Vec<Transaction>, KeepError> {
-        Ok(Vec::new())
+    fn find(&mut self, _: &Sought, _: usize) -> Result<Found, KeepError> {
+        Ok(Found { transactions: Vec::new(), looked_at: 0 })
     }
 }
 
