@@ -4,7 +4,7 @@ import { fetched } from "./token.ts";
 
 export interface Part { name: string; words: string }
 export interface Server { address: string; categories: string[]; usual_categories: string[] }
-export interface Has { api: number; version: string; rooms: string[]; directories: string[]; parts: Part[]; server: Server | null; servers: Server[]; cluster: { directory: string } | null; agent: { directory: string } | null }
+export interface Has { api: number; version: string; rooms: string[]; directories: string[]; parts: Part[]; server: Server | null; servers: Server[]; cluster: { directory: string } | null; agent: { directory: string } | null; replay: { recording: string } | null }
 export interface State {
   run: string;
   state: "waiting" | "reading" | "open" | "failed";

@@ -18,6 +18,7 @@ import { connections } from "./rooms/connections.ts";
 import { last } from "./rooms/last.ts";
 import { load } from "./rooms/load.ts";
 import { now } from "./rooms/now.ts";
+import { replay } from "./rooms/replay.ts";
 import { request } from "./rooms/request.ts";
 import { requests } from "./rooms/requests.ts";
 import { rules } from "./rooms/rules.ts";
@@ -29,7 +30,7 @@ import { watch } from "./rooms/watch.ts";
 import { choose_theme, next_theme, theme } from "./theme.ts";
 
 // All rooms that this page can show; what the console has of them is in the navigation.
-const ROOMS: Room[] = [runs, answer, requests, chart, compare, sql, load, request, now, activity, connections, watch, last, rules, cluster, transactions, transaction];
+const ROOMS: Room[] = [runs, answer, requests, chart, compare, sql, load, request, now, activity, connections, watch, last, rules, cluster, transactions, transaction, replay];
 
 const [head, into, status] = [required("head", HTMLElement), required("room", HTMLElement), required("status", HTMLElement)];
 let has: Has;
@@ -165,7 +166,7 @@ async function begin(): Promise<void> {
   for (const room of rooms()) if (room.key) general.push({ keys: [room.key], words: `the room ${room.title} of ${room.of ? "what runs now" : "the running server"}`, act: () => go(room.name, kept(room)) });
   if (has.servers.length > 1) general.push({ keys: ["s"], words: "the same room of the next server", act: () => turn((Number(server ?? 1) % has.servers.length) + 1) });
   const of_server = has.servers.length > 1 || !has.rooms.includes("runs") ? "now" : "activity";
-  const first = has.server ? of_server : has.cluster ? "cluster" : has.agent ? "transactions" : undefined;
+  const first = has.server ? of_server : has.cluster ? "cluster" : has.agent ? "transactions" : has.replay ? "replay" : undefined;
   if (first && location.hash === "") history.replaceState(null, "", link(first));
   addEventListener("hashchange", () => void enter());
   addEventListener("keydown", pressed);

@@ -4,6 +4,8 @@
 
 #[path = "console/loads.rs"]
 mod loads;
+#[path = "console/replay.rs"]
+mod replay;
 mod support;
 #[path = "console/within.rs"]
 mod within;

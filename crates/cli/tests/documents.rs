@@ -4,7 +4,7 @@
 //! directory, with the built `weir` first on the search path and `PORT` set to a free port.
 //! One that begins with `python run` is run by python3 in its turn, with the package `weir` on its search path.
 //! Words after `run` say what a block needs besides: `bpf`, or the name of a program.
-// scripts/test: serves, 4 threads
+// scripts/test: 4 threads
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

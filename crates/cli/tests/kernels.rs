@@ -1,6 +1,6 @@
 //! Debian 12's own kernel, in an emulated machine: every rung that it allows explains nginx and Apache, planted faults
 //! are named, and our server is explained. The other kernels are tried by `make test-kernels`.
-// scripts/test: patient, long
+// scripts/test: counts, long
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -94,6 +94,8 @@ pub(crate) enum Refusal {
     Token,
     #[error("this console shows no cluster: start it with --cluster DIR")]
     NoCluster,
+    #[error("this console replays no policies: start it with --decisions FILE")]
+    NoReplay,
     #[error("this console shows no business transactions: start it with --arm")]
     NoAgent,
     #[error("{most} questions to it are under way, and there may be no more; it is asked again when one is answered")]
@@ -118,6 +120,7 @@ impl Refusal {
             | Self::NoRuns
             | Self::NoCluster
             | Self::NoAgent
+            | Self::NoReplay
             | Self::NoRun(_)
             | Self::NoLoad(_)
             | Self::NoRequest(_) => 404,

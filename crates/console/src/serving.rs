@@ -4,6 +4,7 @@ use crate::cluster::{ClusterCalls, LiveCluster};
 use crate::guard::Guard;
 use crate::live::{Live, MOST_SERVERS, MOST_WATCHES};
 use crate::refusal::ConsoleError;
+use crate::replay::{LiveReplay, ReplayCalls};
 use crate::server::LiveServer;
 use crate::site::{Now, Site};
 use crate::transactions::{LiveAgent, TransactionCalls};
@@ -42,6 +43,8 @@ pub struct Settings {
     pub cluster: Option<Arc<dyn LiveCluster>>,
     /// An agent of business transactions, which gets rooms of its own.
     pub agent: Option<Arc<dyn LiveAgent>>,
+    /// What a server recorded of its rules, on which others are replayed in a room of its own.
+    pub replay: Option<Arc<dyn LiveReplay>>,
 }
 
 /// A console that listens as long as it lives.
@@ -68,6 +71,7 @@ impl Console {
             live: Live::new(settings.servers),
             cluster: settings.cluster.map(ClusterCalls::new),
             transactions: settings.agent.map(TransactionCalls::new),
+            replay: settings.replay.map(ReplayCalls::new),
         };
         let site = Site::new(settings.directories, settings.version, now, Arc::clone(&stop))?;
         let runs = site.count();

@@ -7,6 +7,7 @@ use crate::loads::Loads;
 use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::refusal::{ConsoleError, Refusal};
+use crate::replay::{self, ReplayCalls};
 use crate::runs::{Listed, Listing, list};
 use crate::transactions::{self, TransactionCalls};
 use crate::{bundle, difference, questions, requests};
@@ -64,6 +65,7 @@ pub(crate) struct Now {
     pub(crate) live: Option<Live>,
     pub(crate) cluster: Option<ClusterCalls>,
     pub(crate) transactions: Option<TransactionCalls>,
+    pub(crate) replay: Option<ReplayCalls>,
 }
 
 impl Site {
@@ -81,7 +83,7 @@ impl Site {
     /// A console that shows a running server alone.
     pub(crate) fn without_runs(version: String, live: Option<Live>) -> Self {
         let (directories, listing, open) = (Vec::new(), Mutex::default(), Mutex::default());
-        let (loads, now) = (Loads::new(Vec::new()), Now { live, cluster: None, transactions: None });
+        let (loads, now) = (Loads::new(Vec::new()), Now { live, cluster: None, transactions: None, replay: None });
         Self { directories, version, listing, loads, open, turn: Arc::default(), stop: Arc::default(), now }
     }
 
@@ -106,6 +108,7 @@ impl Site {
         match call {
             "open" => self.begin(&asked),
             "sql" => self.sql(&asked),
+            "replay" => self.replay(&asked),
             "stop" => {
                 only_post(request)?;
                 self.live()?.stop(&parameters)
@@ -178,11 +181,12 @@ impl Site {
         let parts = Part::ALL.iter().map(|part| json!({ "name": part.name(), "words": part.words() }));
         let parts: Vec<Value> = parts.collect();
         let version = self.version.as_str();
-        let Now { live, cluster, transactions } = &self.now;
+        let Now { live, cluster, transactions, replay } = &self.now;
         let of_runs = ROOMS.iter().filter(|_| !self.directories.is_empty());
         let rooms = of_runs.chain(live::ROOMS.iter().filter(|_| live.is_some()));
         let rooms = rooms.chain(cluster::ROOMS.iter().filter(|_| cluster.is_some()));
         let rooms = rooms.chain(transactions::ROOMS.iter().filter(|_| transactions.is_some()));
+        let rooms = rooms.chain(replay::ROOMS.iter().filter(|_| replay.is_some()));
         let rooms: Vec<&str> = rooms.copied().collect();
         let servers = live.as_ref().map(Live::told).unwrap_or_default();
         told(&json!({
@@ -195,6 +199,7 @@ impl Site {
             "servers": servers,
             "cluster": cluster.as_ref().map(ClusterCalls::told),
             "agent": transactions.as_ref().map(TransactionCalls::told),
+            "replay": replay.as_ref().map(ReplayCalls::told),
         }))
     }
 
@@ -281,6 +286,14 @@ impl Site {
         let sql = std::str::from_utf8(body).map_err(|_| Refusal::Body)?;
         let opened = self.opened(asked.run()?)?;
         Ok(told(&questions::asked(&opened, sql)?))
+    }
+
+    /// It takes CPU time, and what it asks for stands in its body, so it is no GET.
+    fn replay(&self, asked: &Call<'_>) -> Result<Answer, Refusal> {
+        only_post(asked.request)?;
+        asked.only(&[])?;
+        let policy = asked.request.body.as_ref().map_err(|_| Refusal::Body)?;
+        self.now.replay.as_ref().ok_or(Refusal::NoReplay)?.replayed(policy)
     }
 
     fn compare(&self, asked: &Call<'_>) -> Result<Answer, Refusal> {

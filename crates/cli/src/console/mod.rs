@@ -3,6 +3,7 @@
 mod agent;
 mod cluster;
 mod live;
+mod replayed;
 mod within;
 
 use crate::admin_client::AdminAddress;
@@ -10,8 +11,9 @@ use anyhow::bail;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use weir_console::{Console, ConsoleError, LiveAgent, LiveCluster, LiveServer, Settings};
+use weir_console::{Console, ConsoleError, LiveAgent, LiveCluster, LiveReplay, LiveServer, Settings};
 pub(crate) use within::OwnConsole;
 
 const EXAMPLES: &str = "\
@@ -38,6 +40,9 @@ Examples:
   weir console --arm
       also the business transactions that applications of this host report
       (ARM), as weir arm top and weir arm show tell of them
+  weir console --admin unix:admin.sock --decisions log.jsonl
+      also what another policy would have done on what the server recorded,
+      which was started with --policy FILE --decisions log.jsonl
   ssh -L 8090:127.0.0.1:8090 host weir console --port 8090 runs
       runs on another host, in the browser here
 
@@ -80,6 +85,10 @@ pub(crate) struct Args {
     /// Business transactions get rooms, by the agent of this directory [default: as weir arm has it]
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
     arm: Option<Option<PathBuf>>,
+
+    /// What `weir serve --decisions FILE` wrote: a room replays other policies on it, as weir replay does
+    #[arg(long, value_name = "FILE")]
+    decisions: Option<PathBuf>,
 }
 
 /// How often we check whether to end.
@@ -90,14 +99,18 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Serves the page until a signal says stop.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = weir_terminal::stop::Stop::on_signals()?;
-    let settings = match settings(args) {
-        Ok(settings) => settings,
+    let shown = args.decisions.as_deref().map(replayed::Recording::new).transpose();
+    let recording = shown.and_then(|recording| Ok((settings(args)?, recording)));
+    let (settings, recording) = match recording {
+        Ok((settings, recording)) => (settings, recording.map(Arc::new)),
         Err(error) => {
             eprintln!("weir console: {error:#}");
             return Ok(ExitCode::from(2));
         }
     };
-    let mut console = match Console::begin(settings) {
+    let ends = recording.as_ref().map(|recording| recording.ends());
+    let replay = recording.map(|recording| recording as Arc<dyn LiveReplay>);
+    let mut console = match Console::begin(Settings { replay, ..settings }) {
         Ok(console) => console,
         Err(error @ (ConsoleError::Directory { .. } | ConsoleError::Servers { .. })) => {
             eprintln!("weir console: {error}");
@@ -112,6 +125,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     weir_terminal::output::print(&format!("{runs}{} at {} (Ctrl-C ends it)\n", now(args), console.address()))?;
     while !stop.asked() {
         std::thread::sleep(LOOK);
+    }
+    if let Some(ends) = ends {
+        ends.store(true, Ordering::Relaxed);
     }
     console.stop(PATIENCE);
     Ok(ExitCode::SUCCESS)
@@ -152,6 +168,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         version: weir_terminal::VERSION.to_owned(),
         servers: servers(&args.admin, &args.token)?,
         cluster: cluster.map(|members| Arc::new(members) as Arc<dyn LiveCluster>),
+        replay: None,
         agent: args.arm.clone().map(|directory| Arc::new(agent::Told::new(directory)) as Arc<dyn LiveAgent>),
     })
 }
@@ -169,6 +186,9 @@ fn now(args: &Args) -> String {
     }
     if args.arm.is_some() {
         words.push_str(" and business transactions");
+    }
+    if let Some(recording) = &args.decisions {
+        words.push_str(&format!(" and the recording {}", recording.display()));
     }
     words
 }

@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Runs a command in a folder until it ends, or is stopped; `tell` hears of each second.
-pub(super) fn run(
+pub(crate) fn run(
     step: &Step,
     folder: &Path,
     cancelled: &AtomicBool,

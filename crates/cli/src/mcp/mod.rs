@@ -7,6 +7,7 @@ mod runs;
 
 use anyhow::Context;
 use calls::Calls;
+pub(crate) use child::run as run_bounded;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::process::ExitCode;

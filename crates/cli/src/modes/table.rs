@@ -596,7 +596,7 @@ pub(super) const COMMANDS: &[Usage] = &[
     },
     Usage {
         path: &["console"],
-        options: &[&["directories", "port", "admin", "token", "cluster", "arm"]],
+        options: &[&["directories", "port", "admin", "token", "cluster", "arm", "decisions"]],
         modes: &[Mode {
             example: "console --admin unix:s",
             is_on: is_admin_socket,
