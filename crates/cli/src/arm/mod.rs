@@ -5,6 +5,8 @@ mod export;
 mod list;
 mod overhead;
 pub(crate) mod page;
+#[cfg(test)]
+mod sample;
 mod show;
 mod switch;
 mod tail;

@@ -163,26 +163,15 @@ fn line_told(line: &Line<'_>, captures: bool) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sample::one;
     use super::*;
     use weir_agent::protocol::{Switch, TopRow};
-
-    fn one(span: u64, parent: Option<u64>, start_ns: u64, duration_ns: u64) -> Transaction {
-        let id = |span| format!("{:032x}-{span:016x}", 7);
-        let mut told = json!({
-            "id": id(span), "host": "web1", "process": {"pid": 40 + span, "uid": 0, "command": "shop"},
-            "application": "shop", "name": format!("t{span}"), "standard": 4, "thread": 1,
-            "start_ns": start_ns, "start_unix_ns": 1_700_000_000_000_000_000u64 + start_ns,
-            "duration_ns": duration_ns, "status": "failed", "one_in": 1,
-        });
-        if let Some(parent) = parent {
-            told["parent"] = json!(id(parent));
-        }
-        serde_json::from_value(told).expect("a transaction as the agent tells of it")
-    }
+    use weir_agent::transaction::Status;
 
     #[test]
     fn a_tree_is_told_with_its_times_and_parts() {
-        let all = [one(1, None, 0, 10_000_000), one(2, Some(1), 2_000_000, 3_000_000), one(3, Some(9), 0, 5)];
+        let mut all = [one(1, None, 0, 10_000_000), one(2, Some(1), 2_000_000, 3_000_000), one(3, Some(9), 0, 5)];
+        all[1].status = Status::Failed;
         let told = told(&all, 3, true);
         assert_eq!((&told["trace"], &told["missing"]), (&format!("{:032x}", 7).into(), &3.into()));
         let lines = told["lines"].as_array().expect("lines");
